@@ -51,15 +51,14 @@ return {
   { name = "what is plain is decided when it is submitted", rare = true,
     edits = {
     { file = of "op/call.c",
-      find = "c->as_plain = c->script >= 0 && c->plain &&",
-      put = "c->as_plain = c->as_plain && c->script >= 0 && c->plain;"
-        .. " (void)" },
+      find = "if (c->script == DLK_REDIS_TAKE &&",
+      put = "if (false &&" },
     { file = of "op/call.c",
-      find = "call->plain = plain;",
-      put = "call->plain = plain;"
-        .. " call->as_plain = plain && dlk_redis_fence_is_plain("
+      find = "call->script = (int8_t)script;",
+      put = "call->script = (int8_t)script;"
+        .. " if (script == DLK_REDIS_TAKE && !dlk_redis_fence_is_plain("
         .. "&call->store->fences, call->key, call->key_len, call->holds,"
-        .. " dlk_redis_now(call->store));" } } },
+        .. " dlk_redis_now(call->store))) call->script = DLK_REDIS_TRY;" } } },
   { name = "a script that handed nothing on counts as a lift",
     file = of "op/call.c",
     find = "&& c->lifts && dlk_redis_int(reply, 2, 0) == 1;",
@@ -166,8 +165,8 @@ return {
       .. "dlk_redis_put(out, old, len); renew_args(t, out);" },
   { name = "an attach that was given up is left as it is", rare = true,
     file = of "op/rules.c",
-    find = "RULE(ATTACH) = {AGAIN_BACK, AGAIN_BACK, BACK, BACK, BACK,",
-    put = "RULE(ATTACH) = {AGAIN, AGAIN, TELL, TELL, TELL," },
+    find = "RULE(ATTACH) = {AGAIN_BACK, AGAIN_BACK, BACK, BACK,",
+    put = "RULE(ATTACH) = {AGAIN, AGAIN, TELL, TELL," },
 
   -- guarded writes
   { name = "a guarded write whose answer is lost is repeated",
@@ -185,10 +184,6 @@ return {
     file = of "op/rules.c",
     find = "RULE(SUBSCRIBE) = {WAIT_BACK, WAIT_BACK, BACK,",
     put = "RULE(SUBSCRIBE) = {WAIT_BACK, WAIT_BACK, TELL," },
-  { name = "what ran alone behind a refused MULTI stays", rare = true,
-    file = of "op/rules.c",
-    find = "RULE(TRY) = {WAIT_BACK, ANEW, BACK, LEAVE,",
-    put = "RULE(TRY) = {WAIT_BACK, ANEW, BACK, TELL," },
   { name = "a release is given up when the server refuses for a moment",
     rare = true,
     file = of "op/rules.c",
@@ -196,16 +191,11 @@ return {
     put = "RULE(RELEASE) = {BACK, AGAIN_BACK," },
   { name = "a release that is given up is left to the ttl",
     file = of "op/rules.c",
-    find = "RULE(RELEASE) = {AGAIN_BACK, AGAIN_BACK, BACK, BACK, BACK,",
-    put = "RULE(RELEASE) = {AGAIN, AGAIN, TELL, TELL, TELL," },
+    find = "RULE(RELEASE) = {AGAIN_BACK, AGAIN_BACK, BACK, BACK,",
+    put = "RULE(RELEASE) = {AGAIN, AGAIN, TELL, TELL," },
   { name = "what a loading server refuses is taken for good",
     file = of "wire/errors.c", find = '"LOADING", DLK_REDIS_RETRY',
     put = '"LOADING", DLK_REDIS_FAIL' },
-  { name = "a server that is full keeps the lock whose fence it did not seed",
-    rare = true,
-    file = of "op/rules.c",
-    find = "RULE(SEED) = {WAIT_BACK, ANEW, BACK, BACK, BACK,",
-    put = "RULE(SEED) = {WAIT, ANEW, TELL, TELL, TELL," },
   { name = "a grant that too few replicas have is left on the server",
     file = of "op/rules.c",
     find = "RULE(TRY) = WAIT_ANEW,", put = "RULE(TRY) = TELL," },

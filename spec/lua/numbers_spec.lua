@@ -30,7 +30,7 @@ describe("the same in C and in Lua:", function()
   end)
 
   it("where fences begin and end", function()
-    local first, last = read(SCRIPTS .. "clock.lua")
+    local first, last = read(SCRIPTS .. "range.lua")
       :match "local FIRST, END = (%d+), (%d+)"
     assert.equal(of(read "csrc/store/redis/op/fence.h",
       "#define DLK_REDIS_FENCE_SEEDED INT64_C%((%d+)%)"), tonumber(first))

@@ -1,6 +1,5 @@
 -- Mutants of csrc/store/redis (the C; the scripts have a list of their own).
 
-local ACQUIRE = "csrc/store/redis/recipe/acquire.c"
 local CANDIDATE = "csrc/store/redis/recipe/candidate.c"
 local RELEASE = "csrc/store/redis/recipe/release.c"
 local RULES = "csrc/store/redis/op/rules.c"
@@ -36,17 +35,6 @@ return {
       file = CANDIDATE,
       find = "first(t); dlk_redis_orphan(",
       put = "first(t); if (first) dlk_redis_orphan(" },
-    { name = "a fence is taken although the SET was refused",
-      file = ACQUIRE,
-      find = "if (pair && set->type == REDIS_REPLY_NIL) {",
-      put = "if (pair && set->type == REDIS_REPLY_NIL && t->op->wait) {" },
-    { name = "a counter that is missing gives a small fence",
-      file = ACQUIRE,
-      find = "} else if (seeded) {", put = "} else if (number) {" },
-    { name = "who seeds a fence and is cancelled keeps the lock",
-      file = RULES,
-      find = "RULE(SEED) = {WAIT_BACK, ANEW, BACK, BACK, BACK,",
-      put = "RULE(SEED) = {WAIT_BACK, ANEW, BACK, BACK, TELL," },
     { name = "a hand-off is believed to the end of its claim from its"
         .. " arrival",
       file = WAIT,
@@ -65,8 +53,8 @@ return {
       find = "end - now <= claim / 2", put = "end - now <= 0" },
     { name = "a cancel does not leave the queue",
       file = RULES,
-      find = "RULE(JOIN) = {WAIT_BACK, ANEW, BACK, BACK, LEAVE,",
-      put = "RULE(JOIN) = {WAIT_BACK, ANEW, BACK, BACK, TELL," },
+      find = "RULE(JOIN) = {WAIT_BACK, ANEW, BACK, LEAVE,",
+      put = "RULE(JOIN) = {WAIT_BACK, ANEW, BACK, TELL," },
     { name = "who was cancelled while it joined stays",
       file = WAIT,
       find = "if (t->op->ending != DLK_OK) { dlk_redis_queue_leave(t); "

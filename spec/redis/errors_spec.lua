@@ -5,7 +5,6 @@
 local core = require "dlock.core"
 local dlock = require "dlock"
 local fake_server = require "spec.support.fake_server"
-local meanwhile = require "spec.support.meanwhile"
 local process = require "spec.support.process"
 local redis = require "spec.support.redis"
 local steady = require "spec.support.steady"
@@ -20,14 +19,13 @@ local function open(f, more)
   return assert(dlock.open(opts))
 end
 
--- For EXEC: this once, then well again. (A rule that is an answer is asked for
--- twice.)
+-- This once, then well again.
 local function once(reply)
-  return { reply, reply, fake_server.DEFAULT }
+  return { reply, fake_server.DEFAULT }
 end
 
--- A store that has used "k" on its connection, so that what follows is sent
--- without a script; then the server goes by the rules.
+-- A store that has used "k" on its connection, so that its counter is known;
+-- then the server goes by the rules.
 local function warm(f, rules, more)
   local store = open(f, more)
   assert(assert(store:try_lock("k")):release())
@@ -35,12 +33,14 @@ local function warm(f, rules, more)
   return store
 end
 
--- What a try brings on a server that goes by these rules; cold: by the script,
--- which the first one for a key is.
-local function try(rules, cold)
-  local f = fake_server.start(cold and rules or {})
-  local store = cold and open(f) or warm(f, rules)
-  local lease, message, code = store:try_lock("k")
+-- What a try brings that gets this reply; shared: to the script for those.
+local function try(reply, shared)
+  local script = shared and " TRY" or " TAKE"
+  local f = fake_server.start()
+  local store = warm(f, { ["EVALSHA" .. script] = reply,
+    ["EVAL" .. script] = reply })
+  local lock = shared and store:rwlock("k"):read() or store:mutex("k")
+  local lease, message, code = lock:try_acquire()
   store:close(0.2)
   f:stop()
   return lease and "ok" or code, lease and "ok" or message
@@ -75,18 +75,6 @@ local function asked(f)
   return list
 end
 
--- Waits for the lock, and cancels that when the store has connected anew.
-local function cancel_when_connected_anew(f, store)
-  local canceller, before = dlock.canceller(), f:count("connection")
-  return meanwhile.when(function()
-    return f:count("connection") > before
-  end, function()
-    canceller:cancel()
-  end, function()
-    return store:lock("k", { cancel = canceller, timeout = 30 })
-  end)
-end
-
 local function finish(ticket)
   repeat
     local done = core.drive(ticket, 0.2)
@@ -113,11 +101,8 @@ describe("redis errors:", function()
       ["NOAUTHORITY is no NOAUTH"] = "unavailable",
     } do
       local reply = "-" .. word .. "\r\n"
-      for _, cold in ipairs { false, true } do
-        local got, text = try({ ["QUEUED SET"] = reply,
-          ["EVALSHA TRY"] = reply, ["EVAL TRY"] = reply,
-          EXEC = not cold and "-EXECABORT Transaction discarded.\r\n" or nil,
-        }, cold)
+      for _, shared in ipairs { false, true } do
+        local got, text = try(reply, shared)
         assert.are.equal(code, got, text)
         assert.is_truthy(text:find(word:match("^%S+"), 1, true), text)
       end
@@ -126,12 +111,13 @@ describe("redis errors:", function()
 
   it("an error that will not pass ends a wait at the first request", function()
     local f = fake_server.start()
-    local store = warm(f, { ["QUEUED SET"] = "-OOM command not allowed\r\n",
-      EXEC = "-EXECABORT Transaction discarded.\r\n" })
-    local before = f:count("MULTI")
+    local store = warm(f, { ["EVALSHA TAKE"] = "-OOM command not allowed\r\n" })
+    local _, _, digests = require("spec.sim.redis_model").texts()
+    local take = "EVALSHA " .. digests.take
+    local before = f:count(take)
     local _, _, code = store:lock("k", { timeout = 5 })
     assert.are.equal("unavailable", code)
-    assert.are.equal(before + 1, f:count("MULTI"))
+    assert.are.equal(before + 1, f:count(take))
     store:close(0.2)
     f:stop()
   end)
@@ -148,8 +134,7 @@ describe("redis errors:", function()
         local f = fake_server.start("local n = 0\n"
           .. ("local text = %q\n"):format("-" .. text .. "\r\n") .. [[
           return function(name, words)
-            if n > 0 and n < 4 and (name == "QUEUED SET"
-                or acquires(words)) then
+            if n > 0 and n < 4 and acquires(words) then
               n = n + 1
               return text
             end
@@ -248,69 +233,13 @@ describe("redis errors:", function()
     function()
     local f = fake_server.start("local first\n" .. [[
       return function(name, words, client)
-        if name ~= "QUEUED SET" and not acquires(words) then
-          return true
-        end
+        if not acquires(words) then return true end
         first = first or client
         return client ~= first or "-READONLY You can't write\r\n"
       end]])
     local store = open(f)
     local lease, message = store:lock("k", { timeout = 5 })
     assert.is_truthy(lease, message)
-    store:close(0.2)
-    f:stop()
-  end)
-
-  it("a lock whose fence could not be seeded is given back", function()
-    local f = fake_server.start()
-    local store = warm(f, { INCR = ":1\r\n",
-      ["EVALSHA SEED"] = "-BUSY Redis is busy running a script\r\n" })
-    assert.are.equal("unavailable", select(3, store:try_lock("k")))
-    -- The pair before, the seed, and the taking back.
-    assert(f:wait_for("EVALSHA", 4))
-    store:close(0.2)
-    f:stop()
-  end)
-
-  it("a lock whose fence was not seeded yet is given back to a cancel",
-    function()
-    local f = fake_server.start()
-    -- The lock is there and its counter is new, then the connection is lost,
-    -- and none is to be had until it is cancelled.
-    local store = warm(f, { MULTI = true, ["QUEUED SET"] = true,
-      ["QUEUED INCR"] = true, ["QUEUED PEXPIRE"] = true, SET = true,
-      INCR = ":1\r\n", PEXPIRE = true, ["*"] = fake_server.SILENT,
-      EXEC = { raw = "*2\r\n+OK\r\n:1\r\n", close = true } })
-    local before = f:count("EVALSHA")
-    local lease, _, code = cancel_when_connected_anew(f, store)
-    assert.is_nil(lease)
-    assert.are.equal("cancelled", code)
-    assert.are.equal(before, f:count("EVALSHA"))
-    f:rules {}
-    f:close_connections()
-    assert(f:wait_for("EVALSHA", before + 1))
-    store:close(0.2)
-    f:stop()
-  end)
-
-  it("a lock whose fence cannot be seeded now is given back to a cancel",
-    function()
-    local f = fake_server.start()
-    -- The lock is there and its counter is new, which the server cannot mend
-    -- now; and it says nothing to the next connection. So what would mend it
-    -- waits for that, unsent, and the cancel finds it there.
-    local store = warm(f, { MULTI = true, ["QUEUED SET"] = true,
-      ["QUEUED INCR"] = true, SET = true, EXEC = true, INCR = ":1\r\n",
-      ["EVALSHA SEED"] = "-LOADING Redis is loading\r\n",
-      ["*"] = fake_server.SILENT })
-    local asked_before = f:count("EVALSHA")
-    local lease, _, code = cancel_when_connected_anew(f, store)
-    assert.is_nil(lease)
-    assert.are.equal("cancelled", code)
-    assert.are.equal(asked_before + 1, f:count("EVALSHA")) -- the seed
-    f:rules {}
-    f:close_connections()
-    assert(f:wait_for("EVALSHA", asked_before + 2)) -- the taking back
     store:close(0.2)
     f:stop()
   end)
@@ -338,15 +267,15 @@ describe("redis errors:", function()
       "#t\r\n", "+no\nend\r\n", "*-7\r\n", ":99999999999999999999999\r\n",
       "hello\r\n", "\0\0\0\0", "*1000000\r\n" .. ("*1000000\r\n"):rep(3),
     } do
-      local got, text = try { EXEC = once(reply) }
-      assert.are.equal("ok", got, text)
-      got, text = try({ ["EVALSHA TRY"] = once(reply) }, true)
-      assert.are.equal("ok", got, text)
+      for _, shared in ipairs { false, true } do
+        local got, text = try(once(reply), shared)
+        assert.are.equal("ok", got, text)
+      end
     end
   end)
 
   it("bytes that would move a reader's cursor are not passed on", function()
-    local got, text = try { EXEC = "-ERR \27[2J\7 gone\127\r\n" }
+    local got, text = try "-ERR \27[2J\7 gone\127\r\n"
     assert.are.equal("unavailable", got)
     assert.is_truthy(text:find("ERR ?[2J? gone?", 1, true), text)
   end)
@@ -358,15 +287,17 @@ describe("redis errors:", function()
       "*2\r\n:1\r\n:2\r\n", "*2\r\n+OK\r\n+OK\r\n",
       "*2\r\n+OK\r\n$-1\r\n", "-\r\n",
     } do
-      local got, text = try { EXEC = reply }
+      local got, text = try(reply, true)
       assert.are.equal("unavailable", got, text)
-      got, text = try({ ["EVALSHA TRY"] = reply }, true)
-      assert.are.equal("unavailable", got, text)
+      got, text = try(reply)
+      local due = reply == "$2\r\nOK\r\n" and "busy" -- whose it is
+        or reply:find "^[$*]%-1" and "ok" or "unavailable" -- asked otherwise
+      assert.are.equal(due, got, text)
     end
   end)
 
   it("a reply that trickles in is a reply", function()
-    local raw = "*2\r\n+OK\r\n:35184372088833\r\n"
+    local raw = ":35184372088833\r\n"
     local proxy = require "spec.support.proxy"
     local f = fake_server.start()
     local p = proxy.start(f.url)
@@ -377,7 +308,7 @@ describe("redis errors:", function()
     store:close()
     p:stop()
     -- and one that nobody asked for
-    store = warm(f, { EXEC = once(raw .. ":7\r\n") })
+    store = warm(f, { ["EVALSHA TAKE"] = once(raw .. ":7\r\n") })
     local lease = store:try_lock("k")
     if lease then lease:release() end
     assert(store:ping())
@@ -408,7 +339,8 @@ describe("redis errors:", function()
 
   timed("silence is unavailable within its time, and taken back", function()
     local f = fake_server.start()
-    local store = warm(f, { EXEC = fake_server.SILENT }, { io_timeout = 0.3 })
+    local store = warm(f, { ["EVALSHA TAKE"] = fake_server.SILENT },
+      { io_timeout = 0.3 })
     local start = uv.hrtime()
     local got, _, code = store:try_lock("k")
     assert.is_nil(got)

@@ -82,7 +82,7 @@ describe("redis faults:", function()
   it("the reply to a try is lost: it tries again, one key, no orphan",
     function()
       warm("lost")
-      p:cut_after("EXEC")
+      p:cut_after(digests.take)
       local lease = assert(store:try_lock("lost"))
       assert.is_true(lease:held())
       assert(p:wait_for("KILL"))
@@ -92,7 +92,7 @@ describe("redis faults:", function()
 
   it("lost, and the server out of reach: taken back later", function()
     warm("orphan")
-    p:cut_after("EXEC")
+    p:cut_after(digests.take)
     p:refuse(true)
     local got, _, code = store:try_lock("orphan", { ttl = 60 })
     assert.is_nil(got)
@@ -127,7 +127,7 @@ describe("redis faults:", function()
 
   it("a delayed SET never lands after its clean-up", function()
     warm("delayed")
-    p:hold("up", { sent = "\r\nNX\r\n" })
+    p:hold("up", { sent = digests.take })
     local got, _, code = store:try_lock("delayed", { ttl = 60 })
     assert.is_nil(got)
     assert.are.equal("unavailable", code)
@@ -136,7 +136,7 @@ describe("redis faults:", function()
     p:release("up")
     -- The bytes have reached the server once it hung up on them.
     eventually("the old connection is gone", 5, function()
-      return not admin:call("CLIENT", "LIST"):find("cmd=exec") and
+      return not admin:call("CLIENT", "LIST"):find("cmd=evalsha") and
         p:stats().open <= 1
     end)
     assert.is_true(gone("delayed"))

@@ -12,60 +12,38 @@ local function action(weight, name, run)
   actions.total = actions.total + weight
 end
 
-local function seed(w, a)
-  local t = w:pick(a, "unseeded")
-  if not t then
-    return
-  end
-  local held = w.plain:holder(t.name)
-  local f = w:eval("seed", { t.name, w:memory_of(t.client) })
-  w:say("#%d seeds its fence: %.0f", t.n, f)
-  t.state = held and "held" or "over"
-  if held then
-    w:was_lifted(t.client, true)
-    w:fence_given(f)
-  elseif f ~= -1 then
-    w.wrong("#%d got a fence for what it does not hold", t.n)
-  end
-end
-
--- MULTI, SET NX PX, INCR, EXEC, or the script where that will not do; the
--- fence is seeded if need be, unless the client dies before.
-action(8, "try", function(w, a, b, c)
+-- The small script, which does not look who waits; where the counter is known.
+action(8, "try", function(w, a, _, c)
   local t = w:token(a, 0, 0)
-  if not w:plain_will_do(t.client) then
+  local missing = w.db:call("EXISTS", KEYS.F) == 0
+  if not w:plain_will_do(t.client) or missing then
+    if missing and type(w:eval("take", { t.name, t.ttl })) == "number" then
+      w.wrong("#%d is given a fence without a counter", t.n)
+    end
     w:acquire(t, "try", c)
     return
   end
   w:pass_edge()
-  local ok = w.db:call("SET", KEYS.L, t.name, "NX", "PX", t.ttl)
-  local f = w.db:call("INCR", KEYS.F)
+  local f = w:eval("take", { t.name, t.ttl })
   local due = w.plain:set_if_free(t.name, t.ttl)
-  w:say("#%d tries, ttl %d: %s", t.n, t.ttl, due and "got" or "busy")
-  if (ok ~= false) ~= due then
-    w.wrong("try of #%d: %s", t.n, tostring(ok))
+  w:say("#%d takes, ttl %d: %s", t.n, t.ttl, due and "got" or "busy")
+  if (type(f) == "number") ~= due then
+    w.wrong("take of #%d: %s", t.n, tostring(f))
   end
   t.state = due and "held" or "over"
   if due and not w.freed then
     w:let_in(t, math.huge)
   end
-  if f < 1e12 and due then
-    t.state = "unseeded"
-    if b < 0.5 then
-      seed(w, 0)
-    end
-  elseif due then
+  if due then
     w:fence_given(f)
   end
 end)
-
-action(4, "seed", seed)
 
 action(24, "join", function(w, a, b, c)
   w:acquire(w:token(a, w:want(b)), "join", c)
 end)
 
-action(6, "script try", function(w, a, b, c)
+action(10, "script try", function(w, a, b, c)
   w:acquire(w:token(a, w:want(b)), "try", c)
 end)
 

@@ -62,19 +62,11 @@ return function(network, faulty)
     end
     if type(reply) == "table" and reply[1] == "got" then
       fences[#fences + 1], spare = reply[2], reply[3] or 0
-    elseif script == "seed" and reply > 0 then
+    elseif script == "take" and type(reply) == "number" then
       fences[1] = reply
     end
     given_by_server(self, fences)
     self.newest = self.newest + spare
-  end
-
-  -- MULTI, SET, INCR, EXEC; what was counted without a seed is no fence.
-  function network:check_pair(replies)
-    local set, f = replies[1], replies[2]
-    if type(set) == "table" and set.ok and type(f) == "number" and f > 1e12 then
-      given_by_server(self, { f })
-    end
   end
 
   -- A lease that a hand-off, an acquire or an attach gave.

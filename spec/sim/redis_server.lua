@@ -19,11 +19,9 @@ local REFUSALS = {
   { "MASTERDOWN Link with MASTER is down" },
   { "TRYAGAIN Multiple keys request during rehashing of slot" },
   { "OOM command not allowed when used memory > 'maxmemory'.",
-    { try = true, join = true, refresh = true, seed = true, SET = true } },
-  { "NOPERM this user has no permissions to run the 'multi' command",
-    { MULTI = true } }, -- and what is behind it runs alone
+    { take = true, try = true, join = true, refresh = true } },
   { "NOPERM this user has no permissions to run the 'eval' command",
-    { try = true, join = true, refresh = true, seed = true } },
+    { take = true, try = true, join = true, refresh = true } },
 }
 
 local unpack = table.unpack or unpack
@@ -70,13 +68,6 @@ return function(network, faulty)
     end
   end
 
-  function network:refuses_only(what)
-    local r = self.refusal
-    if r and self.now < r.ends and r.only and r.only[what] then
-      return { err = r.text }
-    end
-  end
-
   function network:refuses(what)
     local r = self.refusal
     if r and self.now < r.ends and (not r.only or r.only[what]) then
@@ -117,45 +108,12 @@ return function(network, faulty)
     return self:refuses(list[1]) or self.db:call(unpack(list))
   end
 
-  -- Between MULTI and EXEC: what is refused spoils the whole.
-  local function queue(self, list, queued)
-    local refused = self:refuses(list[1])
-    queued.spoilt = queued.spoilt or refused
-    queued[#queued + 1] = list
-    return refused or { ok = "QUEUED" }
-  end
-
-  local function exec(self, queued)
-    if queued.spoilt then
-      return { err = "EXECABORT Transaction discarded." }
-    end
-    local replies = {}
-    for i, list in ipairs(queued) do
-      replies[i] = self:command(list)
-    end
-    self:check_pair(replies)
-    return replies
-  end
-
   function network:execute(bytes, caller)
-    local replies, queued = {}, nil
+    local replies = {}
     self.caller = caller
     self:set_server_time()
     for _, list in ipairs(parse(bytes)) do
-      local reply
-      if list[1] == "MULTI" then
-        reply = self:refuses_only("MULTI")
-        queued, reply = not reply and {} or nil, reply or { ok = "OK" }
-      elseif list[1] == "EXEC" and not queued then
-        reply = { err = "ERR EXEC without MULTI" }
-      elseif list[1] == "EXEC" then
-        reply, queued = exec(self, queued), nil
-      elseif queued then
-        reply = queue(self, list, queued)
-      else
-        reply = self:command(list)
-      end
-      replies[#replies + 1] = reply
+      replies[#replies + 1] = self:command(list)
     end
     self:publish()
     return replies

@@ -356,6 +356,18 @@ describe("simulated redis", function()
       assert.equal(0, reply[5])
     end)
 
+    -- Who asks seldom leaves that to the one before it, if that asks by itself.
+    it("keeps the queue behind one that is believed anew", function()
+      queue_up(2, 1000)
+      db.us = db.us + 1500 * 1000
+      for _ = 1, 2 do
+        db:call("PEXPIRE", "q", 40000)
+        assert.equal("wait", ask(2, "refresh")[1])
+        assert.is_true(db:call("PTTL", "q") > 59000)
+        db.us = db.us + 500 * 1000
+      end
+    end)
+
     it("tells who watches that the holder is another one", function()
       queue_up(1, 1000)
       db:call("ZADD", "n", "1", "me")

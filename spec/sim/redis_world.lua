@@ -372,19 +372,12 @@ function world:renew(t, ttl, exactly)
   end
 end
 
--- A counter that a plain INCR made, after the data was lost, of a client that
--- knew the old one and died before it seeded this.
-function world:may_stay(counter)
-  return self.lost and not counter.ends and tonumber(counter.value) < 1e12
-end
-
 function world:check()
   checks.holders(self)
   checks.queue(self)
   checks.head(self)
   local f = self.db:find(KEYS.F)
-  if f and not self:may_stay(f)
-      and (not f.ends or f.ends > self.db:now() + MEMORY * 9 / 8 + 1000) then
+  if f and (not f.ends or f.ends > self.db:now() + MEMORY * 9 / 8 + 1000) then
     wrong("the fence counter stays for ever")
   end
   for _, h in ipairs(self.plain.holders) do

@@ -6,7 +6,7 @@
 --   local f = fake_server.start { INCR = { ":1\r\n", fake_server.CLOSE } }
 --   dlock.open(f.url); f:count("SET"); f:rules {}; f:stop()
 --
--- Rules: NAME, "NAME SUBCOMMAND" ("EVALSHA TRY": a script's name is one,
+-- Rules: NAME, "NAME SUBCOMMAND" ("EVALSHA TAKE": a script's name is one,
 -- too) or "*" = an answer, or an array of answers for
 -- the first, second, … call (the last one stays). An answer is raw bytes, or
 -- DEFAULT, SILENT, CLOSE, or { raw =, delay = seconds, close = true }.

@@ -117,7 +117,7 @@ end
 rawset(_G, "script_of", script_of)
 
 -- Whether it is a script that asks for a lock.
-local ACQUIRES = { TRY = true, JOIN = true, REFRESH = true }
+local ACQUIRES = { TAKE = true, TRY = true, JOIN = true, REFRESH = true }
 rawset(_G, "acquires", function(words)
   return ACQUIRES[script_of(words)] or false
 end)
@@ -129,7 +129,9 @@ for script in pairs(ACQUIRES) do
   for _, verb in ipairs { "EVAL ", "EVALSHA " } do
     defaults[verb .. script] = function()
       fence = fence + 1
-      return array { bulk "got", (":%.0f\r\n"):format(fence), ":0\r\n" }
+      local number = (":%.0f\r\n"):format(fence)
+      return script == "TAKE" and number
+        or array { bulk "got", number, ":0\r\n" }
     end
   end
 end

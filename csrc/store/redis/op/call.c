@@ -28,13 +28,13 @@ static const struct {
   uint8_t args, fence;
   bool durable; /* what it gives counts only when replicas have it */
 } shapes[DLK_REDIS_SCRIPTS] = {
+    [DLK_REDIS_TAKE] = {"-f", 2, NO_FENCE, true},
     [DLK_REDIS_TRY] = {"-fqwhpin", 4, FENCE_RISES, true},
     [DLK_REDIS_JOIN] = {"-fqwhpin", 8, FENCE_RISES, true},
     [DLK_REDIS_REFRESH] = {"-fqwhpin", 8, FENCE_RISES, true},
     [DLK_REDIS_LEAVE] = {"-fqwhpin", 2, FENCE_RISES, false},
     [DLK_REDIS_RELEASE] = {"-q", 1, NO_FENCE, false},
     [DLK_REDIS_RENEW] = {"-fhpi", 5, FENCE_STAYS, true},
-    [DLK_REDIS_SEED] = {"-f", 1, FENCE_RISES, true},
     [DLK_REDIS_PROBE] = {"-fqwhp", 1, NO_FENCE, false},
     [DLK_REDIS_INSPECT] = {"-fqwhpi", 0, NO_FENCE, false},
     [DLK_REDIS_LIST] = {"", 4, NO_FENCE, false},
@@ -63,9 +63,7 @@ static void put_fence(struct dlk_redis_call *c, uint8_t fence,
 static void note_fence(struct dlk_redis_call *c, const redisReply *reply) {
   if (c->store->replicas > 0 && (c->scarce || !c->req.durable))
     return;
-  bool got = strcmp(dlk_redis_word(reply), "got") == 0 ||
-             (c->script == DLK_REDIS_SEED &&
-              reply->type == REDIS_REPLY_INTEGER && reply->integer > 0);
+  bool got = strcmp(dlk_redis_word(reply), "got") == 0;
   bool left = c->script == DLK_REDIS_LEAVE && c->lifts &&
               dlk_redis_int(reply, 2, 0) == 1;
   struct dlk_redis_fences *f = &c->store->fences;
@@ -100,8 +98,7 @@ static void commands(const char *p, const char *end, struct dlk_buf *out) {
 }
 
 static const char *script_of(const struct dlk_redis_call *c) {
-  bool script = c->script >= 0 && !c->as_plain;
-  return script ? dlk_redis_scripts[c->script].name : "";
+  return c->script >= 0 ? dlk_redis_scripts[c->script].name : "";
 }
 
 static void trace_sent(const struct dlk_redis_call *c,
@@ -164,18 +161,14 @@ static void put_request(struct dlk_redis_call *c, struct dlk_buf *out) {
   c->lifts = false;
   c->req.durable = c->script >= 0 && shapes[c->script].durable;
   c->req.replies = 1;
-  c->as_plain = c->script >= 0 && c->plain &&
-                dlk_redis_fence_is_plain(&c->store->fences, c->key, c->key_len,
-                                         c->holds, c->req.sent);
-  if (c->as_plain) {
-    c->req.replies = 4;
-    c->plain(c, out);
-    return;
-  }
   if (c->script < 0) {
     c->args(c, out);
     return;
   }
+  if (c->script == DLK_REDIS_TAKE &&
+      !dlk_redis_fence_is_plain(&c->store->fences, c->key, c->key_len, c->holds,
+                                c->req.sent))
+    c->script = DLK_REDIS_TRY;
   const char *parts = shapes[c->script].parts;
   size_t keys = strlen(parts);
   const struct dlk_redis_script_source *source = &dlk_redis_scripts[c->script];
@@ -227,8 +220,9 @@ static void encode(struct dlk_redis_req *req, struct dlk_buf *out) {
     trace_sent(c, out, from);
 }
 
-void dlk_redis_call_refused(struct dlk_redis_call *c, const char *text,
-                            struct dlk_error *err) {
+/* What the server's refusal means, for people. */
+static void explain(struct dlk_redis_call *c, const char *text,
+                    struct dlk_error *err) {
   const char *shown = c->store->conf.shown, *prefix = c->store->conf.prefix;
   if (dlk_redis_fault_is_of_keys(text))
     dlk_error_set(err, DLK_DENIED,
@@ -255,10 +249,10 @@ static void judge(struct dlk_redis_call *c, const struct dlk_redis_answer *a,
                                                  : DLK_REDIS_REFUSED;
   } else if (a->refusal) {
     const struct dlk_redis_fault *f = dlk_redis_fault_find(a->refusal);
-    dlk_redis_call_refused(c, a->refusal, err);
+    explain(c, a->refusal, err);
     r->err = err;
     r->verdict = DLK_REDIS_REFUSED;
-    r->begun = c->script >= 0 && !c->as_plain && dlk_redis_fault_may_be_late(f);
+    r->begun = c->script >= 0 && dlk_redis_fault_may_be_late(f);
     r->passes = f->action == DLK_REDIS_LATER;
     if (f->action == DLK_REDIS_RETRY || f->action == DLK_REDIS_RECONNECT) {
       r->verdict = DLK_REDIS_NOT_DONE;
@@ -272,7 +266,7 @@ static void judge(struct dlk_redis_call *c, const struct dlk_redis_answer *a,
 /* Whether a script's name was refused where its text may not be. A user without
  * EVALSHA is not asked again. */
 static bool needs_text(struct dlk_redis_call *c, const char *refusal) {
-  if (!refusal || c->by_text || c->script < 0 || c->as_plain)
+  if (!refusal || c->by_text || c->script < 0)
     return false;
   if (dlk_redis_fault_bars_names(refusal)) {
     c->store->names_barred_on = c->store->link->connections;
@@ -292,7 +286,7 @@ static void probed(struct dlk_redis_call *c, const struct dlk_redis_answer *a) {
                      : a->refusal ? a->refusal
                                   : "a command of a script";
   if (dlk_redis_fault_is_of_keys(text))
-    dlk_redis_call_refused(c, text, &err);
+    explain(c, text, &err);
   else
     dlk_error_set(&err, DLK_DENIED,
                   "%s refuses %.150s; change the user's ACL, see "
@@ -310,8 +304,7 @@ static void done(struct dlk_redis_req *req, const struct dlk_redis_answer *a) {
     probed(c, a);
     return;
   }
-  if (c->script >= 0 && !c->as_plain && a->refusal &&
-      dlk_redis_fault_is_nameless(a->refusal)) {
+  if (c->script >= 0 && a->refusal && dlk_redis_fault_is_nameless(a->refusal)) {
     c->probes = true;
     c->store->link->submit(c->store->link, req);
     return;
@@ -325,7 +318,7 @@ static void done(struct dlk_redis_req *req, const struct dlk_redis_answer *a) {
   struct dlk_redis_result r;
   judge(c, a, &r, &err);
   c->busy = false;
-  if (r.verdict == DLK_REDIS_GOOD && c->script >= 0 && !c->as_plain)
+  if (r.verdict == DLK_REDIS_GOOD && c->script >= 0)
     note_fence(c, r.reply);
   c->answer(c, &r);
 }
@@ -338,10 +331,8 @@ bool dlk_redis_call_key(struct dlk_redis_call *call, const char *key,
   return call->req.slot >= 0;
 }
 
-void dlk_redis_call_send(struct dlk_redis_call *call, int script,
-                         dlk_redis_args *plain) {
+void dlk_redis_call_send(struct dlk_redis_call *call, int script) {
   call->script = (int8_t)script;
-  call->plain = plain;
   call->req.encode = encode;
   call->req.done = done;
   call->by_text = false;

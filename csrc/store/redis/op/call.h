@@ -27,9 +27,6 @@ struct dlk_redis_call {
   dlk_redis_on_answer *answer;
   /* Writes the ARGV of a script, or all of another command. */
   dlk_redis_args *args;
-  /* Not NULL: all of another command with four replies, which is written
-   * instead of the script while fence.c allows a plain INCR. */
-  dlk_redis_args *plain;
   const char *key;
   size_t key_len;
   int64_t holds;    /* for how long the lease that it is about may hold */
@@ -43,21 +40,16 @@ struct dlk_redis_call {
   bool probes;   /* it was refused, and asks which right is missing */
   bool scarce;   /* answered, and fewer replicas than are wanted have it: */
   unsigned have, wanted;
-  bool lifts;    /* it was written so that it lifts the counter (fence.c) */
-  bool as_plain; /* `plain` was written */
+  bool lifts; /* it was written so that it lifts the counter (fence.c) */
 };
 
 /* Which key it is about; false: that begins as our own names do. */
 bool dlk_redis_call_key(struct dlk_redis_call *call, const char *key,
                         size_t len);
 #define DLK_REDIS_NO_SCRIPT (-1)
-/* Sends the script; `plain` in its place where fence.c allows that at the
- * write. NO_SCRIPT: a command with one reply, which `args` writes. */
-void dlk_redis_call_send(struct dlk_redis_call *call, int script,
-                         dlk_redis_args *plain);
-/* What the server's refusal of it means, for people. */
-void dlk_redis_call_refused(struct dlk_redis_call *call, const char *text,
-                            struct dlk_error *err);
+/* Sends the script. TAKE is TRY where fence.c knows no counter at the write.
+ * NO_SCRIPT: a command with one reply, which `args` writes. */
+void dlk_redis_call_send(struct dlk_redis_call *call, int script);
 /* True: it was not sent and will not be. */
 bool dlk_redis_call_withdraw(struct dlk_redis_call *call);
 

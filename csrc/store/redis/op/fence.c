@@ -90,8 +90,8 @@ void dlk_redis_fence_stays(struct dlk_redis_fences *f, const char *key,
                         dlk_time_add(sent, dlk_time_add(life, life / 16)));
 }
 
-void dlk_redis_fence_contended(struct dlk_redis_fences *f, const char *key,
-                               size_t len) {
+void dlk_redis_fence_missing(struct dlk_redis_fences *f, const char *key,
+                             size_t len) {
   if (dlk_redis_fence_is_lifted(f, key, len))
     dlk_redis_lately_mark(&f->lifted, key, len, 0);
 }

@@ -22,7 +22,7 @@ int64_t dlk_redis_fence_memory(const struct dlk_redis_fences *f, int64_t holds);
 /* Whether the counter was lifted on this connection, */
 bool dlk_redis_fence_is_lifted(struct dlk_redis_fences *f, const char *key,
                                size_t len);
-/* and stays for long enough, so that a plain INCR will do. */
+/* and stays for long enough, so that counting it up will do. */
 bool dlk_redis_fence_is_plain(struct dlk_redis_fences *f, const char *key,
                               size_t len, int64_t holds, int64_t now);
 /* The answer says that it is, */
@@ -31,8 +31,8 @@ void dlk_redis_fence_lifted(struct dlk_redis_fences *f, const char *key,
 /* and that its time was set by a request of that moment. */
 void dlk_redis_fence_stays(struct dlk_redis_fences *f, const char *key,
                            size_t len, int64_t holds, int64_t sent);
-/* Others use the key: the next attempt goes by the script. */
-void dlk_redis_fence_contended(struct dlk_redis_fences *f, const char *key,
-                               size_t len);
+/* It was found to be missing, or to be none of ours. */
+void dlk_redis_fence_missing(struct dlk_redis_fences *f, const char *key,
+                             size_t len);
 
 #endif

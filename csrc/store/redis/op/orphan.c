@@ -65,7 +65,7 @@ static void args(struct dlk_redis_call *call, struct dlk_buf *out) {
 static void send(struct orphan *o) {
   o->call.store->host->busy(o->call.store->host, 1);
   dlk_redis_call_send(&o->call,
-                      o->back_len ? DLK_REDIS_ATTACH : DLK_REDIS_LEAVE, NULL);
+                      o->back_len ? DLK_REDIS_ATTACH : DLK_REDIS_LEAVE);
 }
 
 /* When it is asked again. */

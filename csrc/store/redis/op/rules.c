@@ -4,8 +4,7 @@
  *   downgrade, revoke, all that reads.
  * - What takes a lock is not: its token may hold by then, and what the server
  *   hands to that token would be believed. It begins anew with another token,
- *   and the old one is taken back. So it is with the fence's seed: while that
- *   is under way the token holds.
+ *   and the old one is taken back.
  * - A break whose answer was lost may have let the next holder in, whom a
  *   second one would hit; a guarded write may have been done. The caller has
  *   to look.
@@ -48,35 +47,31 @@ struct cell {
 #define SAY(what)  DLK_REDIS_SAY_##what
 
 static const struct {
-  struct cell not_done, unsure, refused, half, withdrawn;
+  struct cell not_done, unsure, refused, withdrawn;
   uint8_t told;
 } rules[DLK_REDIS_AIMS] = {
-  /*                 not done    unsure      refused half   withdrawn */
-  RULE(TRY)       = {WAIT_BACK,  ANEW,       BACK,   LEAVE, BACK,  SAY(LAST)},
-  RULE(SEED)      = {WAIT_BACK,  ANEW,       BACK,   BACK,  BACK,  SAY(LAST)},
-  RULE(JOIN)      = {WAIT_BACK,  ANEW,       BACK,   BACK,  LEAVE, SAY(LAST)},
-  RULE(SUBSCRIBE) = {WAIT_BACK,  WAIT_BACK,  BACK,   BACK,  LEAVE, SAY(LAST)},
-  RULE(LEAVE)     = {BACK,       BACK,       BACK,   BACK,  BACK,  SAY(LAST)},
-  RULE(SETTLE)    = {BACK,       BACK,       BACK,   BACK,  LEAVE, SAY(FIRST)},
-  RULE(NAME)      = {TELL,       TELL,       TELL,   TELL,  TELL,  SAY(BUSY)},
-  RULE(RELEASE)   = {AGAIN_BACK, AGAIN_BACK, BACK,   BACK,  BACK,  SAY(LAST)},
-  RULE(KEEP)      = {AGAIN_BACK, AGAIN_BACK, BACK,   BACK,  BACK,  SAY(LAST)},
-  RULE(EXTEND)    = {AGAIN,      AGAIN,      TELL,   TELL,  TELL,  SAY(LOST)},
-  RULE(DOWNGRADE) = {AGAIN,      AGAIN,      TELL,   TELL,  TELL,  SAY(LOST)},
-  RULE(DETACH)    = {AGAIN,      AGAIN,      TELL,   TELL,  TELL,  SAY(LOST)},
-  RULE(ATTACH)    = {AGAIN_BACK, AGAIN_BACK, BACK,   BACK,  BACK,  SAY(LAST)},
-  RULE(WATCH)     = {WAIT,       AGAIN,      TELL,   TELL,  LEAVE, SAY(LAST)},
-  RULE(UNWATCH)   = {TELL,       TELL,       TELL,   TELL,  TELL,  SAY(LAST)},
-  RULE(READ)      = {TELL,       ONCE,       TELL,   TELL,  TELL,  SAY(LAST)},
-  RULE(REVOKE)    = {TELL,       ONCE,       TELL,   TELL,  TELL,  SAY(LAST)},
-  RULE(BREAK)     = {TELL,       WARN,       TELL,   TELL,  TELL,  SAY(LAST)},
-  RULE(GUARD)     = {TELL,       WARN,       TELL,   TELL,  TELL,  SAY(LAST)},
-  RULE(TAKE_BACK) = {STAND,      STAND,      TELL,   TELL,  TELL,  SAY(LAST)},
+  /*                 not done    unsure      refused withdrawn */
+  RULE(TRY)       = {WAIT_BACK,  ANEW,       BACK,   BACK,  SAY(LAST)},
+  RULE(JOIN)      = {WAIT_BACK,  ANEW,       BACK,   LEAVE, SAY(LAST)},
+  RULE(SUBSCRIBE) = {WAIT_BACK,  WAIT_BACK,  BACK,   LEAVE, SAY(LAST)},
+  RULE(LEAVE)     = {BACK,       BACK,       BACK,   BACK,  SAY(LAST)},
+  RULE(RELEASE)   = {AGAIN_BACK, AGAIN_BACK, BACK,   BACK,  SAY(LAST)},
+  RULE(KEEP)      = {AGAIN_BACK, AGAIN_BACK, BACK,   BACK,  SAY(LAST)},
+  RULE(EXTEND)    = {AGAIN,      AGAIN,      TELL,   TELL,  SAY(LOST)},
+  RULE(DOWNGRADE) = {AGAIN,      AGAIN,      TELL,   TELL,  SAY(LOST)},
+  RULE(DETACH)    = {AGAIN,      AGAIN,      TELL,   TELL,  SAY(LOST)},
+  RULE(ATTACH)    = {AGAIN_BACK, AGAIN_BACK, BACK,   BACK,  SAY(LAST)},
+  RULE(WATCH)     = {WAIT,       AGAIN,      TELL,   LEAVE, SAY(LAST)},
+  RULE(UNWATCH)   = {TELL,       TELL,       TELL,   TELL,  SAY(LAST)},
+  RULE(READ)      = {TELL,       ONCE,       TELL,   TELL,  SAY(LAST)},
+  RULE(REVOKE)    = {TELL,       ONCE,       TELL,   TELL,  SAY(LAST)},
+  RULE(BREAK)     = {TELL,       WARN,       TELL,   TELL,  SAY(LAST)},
+  RULE(GUARD)     = {TELL,       WARN,       TELL,   TELL,  SAY(LAST)},
+  RULE(TAKE_BACK) = {STAND,      STAND,      TELL,   TELL,  SAY(LAST)},
 };
 
 static const struct cell scarce[DLK_REDIS_AIMS] = {
   RULE(TRY)       = WAIT_ANEW,
-  RULE(SEED)      = WAIT_ANEW,
   RULE(JOIN)      = WAIT_ANEW,
   RULE(KEEP)      = WAIT_ANEW,
   RULE(EXTEND)    = TELL,
@@ -89,7 +84,6 @@ struct dlk_redis_rule dlk_redis_rule(enum dlk_redis_aim aim,
   struct cell c = verdict == DLK_REDIS_NOT_DONE  ? rules[aim].not_done
                   : verdict == DLK_REDIS_UNSURE  ? rules[aim].unsure
                   : verdict == DLK_REDIS_REFUSED ? rules[aim].refused
-                  : verdict == DLK_REDIS_HALF    ? rules[aim].half
                   : verdict == DLK_REDIS_SCARCE  ? scarce[aim]
                                                  : rules[aim].withdrawn;
   return (struct dlk_redis_rule){.until = (enum dlk_redis_until)c.until,

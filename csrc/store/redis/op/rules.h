@@ -11,7 +11,6 @@ enum dlk_redis_verdict {
   DLK_REDIS_NOT_DONE, /* certainly not executed; may be sent again */
   DLK_REDIS_UNSURE,   /* the connection was lost: executed, or not */
   DLK_REDIS_REFUSED,  /* sending it again is no use; executed? see `begun` */
-  DLK_REDIS_HALF,     /* refused, but a part of it may have been executed */
   DLK_REDIS_SCARCE,   /* executed, but too few replicas have it */
   DLK_REDIS_WITHDRAWN /* never written: the caller does not want it any more */
 };
@@ -20,12 +19,9 @@ enum dlk_redis_verdict {
  * while the lease lasts.) */
 enum dlk_redis_aim {
   DLK_REDIS_TO_TRY,       /* take a free lock */
-  DLK_REDIS_TO_SEED,      /* give its counter a value; our token holds it */
   DLK_REDIS_TO_JOIN,      /* queue up, or keep the place */
   DLK_REDIS_TO_SUBSCRIBE, /* (no request: the link's) before queueing up */
   DLK_REDIS_TO_LEAVE,     /* the queue, and what was got there */
-  DLK_REDIS_TO_SETTLE,    /* forget what a refused attempt may have left */
-  DLK_REDIS_TO_NAME,      /* who holds it, for a message */
   DLK_REDIS_TO_RELEASE,
   DLK_REDIS_TO_KEEP, /* a grant, for its min_hold */
   DLK_REDIS_TO_EXTEND,
@@ -63,10 +59,8 @@ enum dlk_redis_then {
 /* What the caller is told. (Who waited for a lock or a change and gave up is
  * told that.) */
 enum dlk_redis_told {
-  DLK_REDIS_SAY_LAST,  /* what stood in the way */
-  DLK_REDIS_SAY_FIRST, /* what stood in the way first */
-  DLK_REDIS_SAY_LOST,  /* that the lease is lost, if it ended meanwhile */
-  DLK_REDIS_SAY_BUSY   /* that the lock is busy, unless it is no lock at all */
+  DLK_REDIS_SAY_LAST, /* what stood in the way */
+  DLK_REDIS_SAY_LOST  /* that the lease is lost, if it ended meanwhile */
 };
 
 struct dlk_redis_rule {

@@ -102,13 +102,10 @@ static void warn(struct dlk_redis_try *t) {
   dlk_redis_done(t, &err);
 }
 
-static void tell(struct dlk_redis_try *t, enum dlk_redis_told told,
-                 const struct dlk_error *err) {
+static void tell(struct dlk_redis_try *t, const struct dlk_error *err) {
   enum dlk_op_kind kind = t->op->kind;
   bool waited = kind == DLK_OP_ACQUIRE || kind == DLK_OP_CHANGE;
-  if (err && told == DLK_REDIS_SAY_BUSY && err->code != DLK_INVALID)
-    dlk_redis_done_code(t, DLK_BUSY);
-  else if (!err || (waited && t->op->ending != DLK_OK))
+  if (!err || (waited && t->op->ending != DLK_OK))
     dlk_redis_give_up(t);
   else
     dlk_redis_done(t, t->trouble ? t->trouble : err);
@@ -121,7 +118,7 @@ void dlk_redis_no_answer(struct dlk_redis_try *t,
   struct dlk_redis_rule rule = dlk_redis_rule(step->aim, verdict);
   bool unsure_before = t->unsure;
   t->unsure = unsure_before || verdict == DLK_REDIS_UNSURE;
-  if (err && !(rule.told == DLK_REDIS_SAY_FIRST && t->trouble))
+  if (err)
     dlk_redis_trouble(t, err);
   t->scarce = t->scarce || verdict == DLK_REDIS_SCARCE;
   if (rule.told == DLK_REDIS_SAY_LOST && lease_is_over(t)) {
@@ -142,7 +139,7 @@ void dlk_redis_no_answer(struct dlk_redis_try *t,
     bool stands = t->placed || t->unsure;
     if (rule.then != DLK_REDIS_LET_BE && stands && step->back)
       step->back(t);
-    tell(t, rule.told, err);
+    tell(t, err);
   }
 }
 
@@ -166,41 +163,24 @@ static void write_args(struct dlk_redis_call *call, struct dlk_buf *out) {
     t->step->args(t, out);
 }
 
-static void write_plain(struct dlk_redis_call *call, struct dlk_buf *out) {
-  struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
-  t->step->plain(t, out);
-}
-
-/* A MULTI that is refused lets what is behind it run by itself. */
-static void each(struct dlk_redis_req *req, unsigned index,
-                 const redisReply *reply) {
-  struct dlk_redis_call *call = DLK_CONTAINER(req, struct dlk_redis_call, req);
-  struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
-  if (call->as_plain && index == 0 && reply->type == REDIS_REPLY_ERROR)
-    t->half = true;
-}
-
 /* Of what stood in the way. */
 static bool shows_an_end(const struct dlk_redis_try *t) {
   bool enough = t->call.req.durable && !t->call.scarce;
-  return t->step->aim != DLK_REDIS_TO_SETTLE && (enough || !t->scarce);
+  return enough || !t->scarce;
 }
 
 static void on_answer(struct dlk_redis_call *call,
                       const struct dlk_redis_result *r) {
   struct dlk_redis_try *t = DLK_CONTAINER(call, struct dlk_redis_try, call);
-  enum dlk_redis_verdict verdict = r->verdict;
-  if (verdict == DLK_REDIS_GOOD) {
+  if (r->verdict == DLK_REDIS_GOOD) {
     t->answered = true;
     if (shows_an_end(t))
       t->over = true;
     t->step->answer(t, r->reply);
     return;
   }
-  if (t->half)
-    verdict = verdict == DLK_REDIS_REFUSED ? DLK_REDIS_HALF : DLK_REDIS_UNSURE;
-  t->placed = t->placed || t->half || r->begun;
-  dlk_redis_no_answer(t, verdict, r->err);
+  t->placed = t->placed || r->begun;
+  dlk_redis_no_answer(t, r->verdict, r->err);
 }
 
 void dlk_redis_await(struct dlk_redis_try *t,
@@ -211,13 +191,11 @@ void dlk_redis_await(struct dlk_redis_try *t,
 void dlk_redis_send(struct dlk_redis_try *t,
                     const struct dlk_redis_step *step) {
   t->step = step;
-  t->half = false;
   t->call.args = write_args;
   t->call.answer = on_answer;
-  t->call.req.each = step->plain ? each : NULL;
   t->call.req.only_once =
       dlk_redis_rule(step->aim, DLK_REDIS_UNSURE).then == DLK_REDIS_MAY_BE_DONE;
-  dlk_redis_call_send(&t->call, step->script, step->plain ? write_plain : NULL);
+  dlk_redis_call_send(&t->call, step->script);
 }
 
 /* Who comes between two attempts to connect, and leaves before the next, is

@@ -16,8 +16,6 @@ struct dlk_redis_step {
   int script; /* enum dlk_redis_script, or DLK_REDIS_NO_SCRIPT */
   /* ARGV of the script, or all of a command that has one reply; may be NULL. */
   dlk_redis_write *args;
-  /* See dlk_redis_call; NULL if there is no such thing. */
-  dlk_redis_write *plain;
   /* It was answered, and not by an error. */
   void (*answer)(struct dlk_redis_try *t, const struct redisReply *reply);
   /* Sends it again; NULL: as it is. */
@@ -45,7 +43,6 @@ struct dlk_redis_try {
   bool answered;                   /* the server gave an answer once */
   bool unsure; /* an attempt of unknown outcome went before */
   bool placed; /* something of ours stands on the server for sure */
-  bool half;   /* refused, but a part of the request may have been done */
   union {
     struct {
       bool news;       /* a message came while a request was under way */

@@ -23,6 +23,8 @@ void dlk_redis_acquire_args(struct dlk_redis_try *t, struct dlk_buf *out) {
   const struct dlk_lease *lease = t->op->lease;
   dlk_redis_put_token(out, &dlk_redis_try_hold(t)->token);
   dlk_redis_put_int(out, dlk_to_ms(lease->ttl));
+  if (t->call.script == DLK_REDIS_TAKE)
+    return;
   dlk_redis_put_int(out, lease->want.units);
   dlk_redis_put_int(out, lease->want.cap);
 }
@@ -107,8 +109,7 @@ static int64_t stands_for(struct dlk_redis_try *t) {
   int64_t ttl = t->op->lease->ttl;
   if (t->placed && t->step->aim == DLK_REDIS_TO_KEEP)
     return t->call.holds;
-  bool queued = t->placed && t->step->aim != DLK_REDIS_TO_SEED;
-  return queued && ttl < 60 * DLK_SEC ? 60 * DLK_SEC : ttl;
+  return t->placed && ttl < 60 * DLK_SEC ? 60 * DLK_SEC : ttl;
 }
 
 void dlk_redis_new_token(struct dlk_redis_try *t) {

@@ -4,7 +4,7 @@
 
 #include "store/redis/op/try.h"
 
-/* The first ARGV of the scripts try, join and refresh. */
+/* The first ARGV of the scripts take, try, join and refresh. */
 void dlk_redis_acquire_args(struct dlk_redis_try *t, struct dlk_buf *out);
 /* claim: 0, or when it must be confirmed by. */
 void dlk_redis_granted(struct dlk_redis_try *t, int64_t fence, int64_t sent,

@@ -125,7 +125,7 @@ void dlk_redis_renew(void *store, struct dlk_lease *const *leases,
     h->call.holds = dlk_redis_span(s, h, leases[i]->ttl);
     h->call.args = renewal_args;
     h->call.answer = renewed;
-    dlk_redis_call_send(&h->call, DLK_REDIS_RENEW, NULL);
+    dlk_redis_call_send(&h->call, DLK_REDIS_RENEW);
     s->link->subscribe(s->link, h->call.req.slot);
   }
 }

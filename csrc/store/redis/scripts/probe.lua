@@ -9,7 +9,7 @@ local L, F, Q, W, H, P =
 local calls = {
   { 'DEL', L, F, Q, W, H, P }, { 'TIME' }, { 'GET', L }, { 'PTTL', L },
   { 'SET', L, 'probe', 'PX', 1000 }, { 'PEXPIRE', L, 1000 },
-  { 'INCR', F }, { 'INCRBY', F, 1 }, { 'PUBSUB', 'NUMSUB', ARGV[1] },
+  { 'INCRBY', F, 1 }, { 'PUBSUB', 'NUMSUB', ARGV[1] },
   { 'PUBLISH', ARGV[1], '' },
   { 'ZADD', Q, 1, 'probe' }, { 'ZRANGE', Q, 0, 0 }, { 'ZRANK', Q, 'probe' },
   { 'ZSCORE', Q, 'probe' }, { 'ZREM', Q, 'probe' }, { 'ZPOPMIN', Q },

@@ -10,13 +10,13 @@
   }
 
 const struct dlk_redis_script_source dlk_redis_scripts[DLK_REDIS_SCRIPTS] = {
+    [DLK_REDIS_TAKE] = SCRIPT(take),
     [DLK_REDIS_TRY] = SCRIPT(try),
     [DLK_REDIS_JOIN] = SCRIPT(join),
     [DLK_REDIS_REFRESH] = SCRIPT(refresh),
     [DLK_REDIS_LEAVE] = SCRIPT(leave),
     [DLK_REDIS_RELEASE] = SCRIPT(release),
     [DLK_REDIS_RENEW] = SCRIPT(renew),
-    [DLK_REDIS_SEED] = SCRIPT(seed),
     [DLK_REDIS_PROBE] = SCRIPT(probe),
     [DLK_REDIS_INSPECT] = SCRIPT(inspect),
     [DLK_REDIS_LIST] = SCRIPT(list),

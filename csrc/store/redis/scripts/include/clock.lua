@@ -4,9 +4,7 @@ local call = redis.call
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local function digits(n) return string.format('%.0f', n) end
--- Fences below FIRST were counted without a seed (see fence), and from END on
--- there are none (see counter).
-local FIRST, END = 1000000000000, 100000000000000
+--@include range
 -- For how many ms a hand-off is good, for who wants to hold for no less; and to
 -- be believed to live, for who joins.
 local CLAIM = '1000'

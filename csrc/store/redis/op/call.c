@@ -1,9 +1,9 @@
-/* Between the operations and the link: scripts by name and shape, and what the
- * server's refusals mean.
- * - NOSCRIPT, and a user who may not call scripts by name: the call sends the
- *   text instead. Nothing ran before.
- * - A script that a right was refused: scripts/probe.lua names that right. The
- *   script may have written before, so the call can no longer be withdrawn.
+/* Between the operations and the link: scripts by name and shape, and the
+ * server's refusals.
+ * - NOSCRIPT, or no right to call by name: the text is sent. Nothing ran
+ * before.
+ * - A script that a right was refused: probe.lua names the right. The script
+ * may have written, so the call can no longer be withdrawn.
  * - A server that cannot serve now: the link retreats, and the request counts
  *   as not executed. */
 #include "store/redis/op/call.h"
@@ -19,8 +19,8 @@
 #include "store/redis/wire/errors.h"
 #include "store/redis/wire/reply.h"
 
-/* What follows the arguments of a script's own: for how long the key's counter
- * stays; and whether it is lifted, where the script may raise it. */
+/* Behind a script's own arguments: for how long the counter stays; and whether
+ * it is lifted, where the script may raise it. */
 enum { NO_FENCE, FENCE_STAYS, FENCE_RISES };
 
 static const struct {
@@ -58,8 +58,8 @@ static void put_fence(struct dlk_redis_call *c, uint8_t fence,
   dlk_redis_put_int(out, c->lifts);
 }
 
-/* What the answer to a script says of the counter; nothing, where replicas have
- * to confirm and did not: another server may be the primary (fence.c). */
+/* What the answer says of the counter; nothing if replicas did not confirm:
+ * another server may be the primary (fence.c). */
 static void note_fence(struct dlk_redis_call *c, const redisReply *reply) {
   if (c->store->replicas > 0 && (c->scarce || !c->req.durable))
     return;

@@ -19,13 +19,12 @@ typedef void dlk_redis_on_answer(struct dlk_redis_call *call,
                                  const struct dlk_redis_result *r);
 typedef void dlk_redis_args(struct dlk_redis_call *call, struct dlk_buf *out);
 
-/* Embedded in whoever waits for it, which must not go away while busy is
- * true. */
+/* Embedded in its waiter, which must stay while busy is true. */
 struct dlk_redis_call {
   struct dlk_redis_req req;
   struct dlk_redis *store;
   dlk_redis_on_answer *answer;
-  /* Writes the ARGV of a script, or all of another command. */
+  /* Writes the ARGV of a script, or a whole command. */
   dlk_redis_args *args;
   const char *key;
   size_t key_len;
@@ -35,15 +34,15 @@ struct dlk_redis_call {
   size_t more;   /* arguments beyond the script's own */
   int8_t script; /* enum dlk_redis_script, or DLK_REDIS_NO_SCRIPT */
   bool by_text, busy;
-  bool in_order; /* goes by text if its script may be missing: what is sent
-                  * again at NOSCRIPT runs behind the caller's next request */
+  bool in_order; /* by text if the script may be missing: a repetition at
+                  * NOSCRIPT would run behind the caller's next request */
   bool probes;   /* it was refused, and asks which right is missing */
   bool scarce;   /* answered, and fewer replicas than are wanted have it: */
   unsigned have, wanted;
   bool lifts; /* it was written so that it lifts the counter (fence.c) */
 };
 
-/* Which key it is about; false: that begins as our own names do. */
+/* Its key; false: the key begins as our own names do. */
 bool dlk_redis_call_key(struct dlk_redis_call *call, const char *key,
                         size_t len);
 #define DLK_REDIS_NO_SCRIPT (-1)
@@ -53,7 +52,6 @@ void dlk_redis_call_send(struct dlk_redis_call *call, int script);
 /* True: it was not sent and will not be. */
 bool dlk_redis_call_withdraw(struct dlk_redis_call *call);
 
-/* Whether its key is in the slot, or that is DLK_REDIS_ANY_SLOT. */
 static inline bool dlk_redis_call_is_in(const struct dlk_redis_call *call,
                                         int slot) {
   return slot == DLK_REDIS_ANY_SLOT || call->req.slot == slot;

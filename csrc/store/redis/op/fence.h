@@ -16,8 +16,8 @@ struct dlk_redis_fences {
   uint64_t connection;
 };
 
-/* For how long a script has the counter stay, of a key whose lease may hold
- * for so long. */
+/* For how long a script keeps the counter, of a lease that holds for so long.
+ */
 int64_t dlk_redis_fence_memory(const struct dlk_redis_fences *f, int64_t holds);
 /* Whether the counter was lifted on this connection, */
 bool dlk_redis_fence_is_lifted(struct dlk_redis_fences *f, const char *key,

@@ -1,5 +1,5 @@
-/* Keys by a hash with a seed that nobody else knows: two of them are never
- * taken for one. A newer one takes the place. */
+/* Keys by a hash with a secret seed: no two are taken for one. A newer one
+ * takes the place. */
 #include "store/redis/op/lately.h"
 
 #include <string.h>

@@ -1,5 +1,4 @@
-/* Keys that something happened to lately, each with a time. A table of fixed
- * size: what is not found in it only costs a request more. */
+/* Keys with a time, in a table of fixed size: a missing one costs a request. */
 #ifndef DLK_STORE_REDIS_OP_LATELY_H
 #define DLK_STORE_REDIS_OP_LATELY_H
 

@@ -1,5 +1,4 @@
-/* Tokens that are in nobody's hands and may stand on the server are taken back
- * in the background. */
+/* Tokens without a holder are taken back in the background. */
 #ifndef DLK_STORE_REDIS_OP_ORPHAN_H
 #define DLK_STORE_REDIS_OP_ORPHAN_H
 
@@ -9,12 +8,11 @@
 void dlk_redis_leave_args(struct dlk_buf *out,
                           const struct dlk_redis_token *token, int64_t rest);
 
-/* Has the server forget the token, until `until` (when it has forgotten it by
- * itself). */
+/* Takes the token back; at `until` the server has forgotten it by itself. */
 void dlk_redis_orphan(struct dlk_redis *s, const char *key, size_t key_len,
                       const struct dlk_redis_token *token, int64_t until);
-/* The same for an attach of unknown outcome: has the server give the lease's
- * hold back to the token that it was detached with. */
+/* An attach of unknown outcome: gives the hold back to the token that it was
+ * detached with. */
 void dlk_redis_orphan_attach(struct dlk_redis *s, const struct dlk_lease *lease,
                              const struct dlk_redis_token *token,
                              const char *back, size_t back_len, int64_t until);

@@ -1,28 +1,22 @@
 /* Why the rules are right:
- * - Whatever only ever touches its own token, or says the same when it runs
- *   twice, is sent again when its answer is lost: release, renew, attach,
- *   downgrade, revoke, all that reads.
- * - What takes a lock is not: its token may hold by then, and what the server
- *   hands to that token would be believed. It begins anew with another token,
- *   and the old one is taken back.
- * - A break whose answer was lost may have let the next holder in, whom a
- *   second one would hit; a guarded write may have been done. The caller has
- *   to look.
- * - Who releases, or gives up a lock that it may have got, is told the truth at
- *   once; the server is told for as long as it may keep the token (orphan.c).
- *   Likewise an attach that may have been done is undone.
- * - A place in a queue, or among those who wait for a change, is given up by a
- *   request that is waited for, so that the caller leaves nothing behind; only
- *   when that has no answer, it is left to the background, or to its end.
- * - A refusal is final: the server would say the same again. Only what is to
- *   be taken back is asked for again, where the refusal passes by itself, which
- *   the table in wire/errors.c says (orphan.c).
- * - What too few replicas have may be undone by the next failover, so no hold
- *   begins with it: the token is taken back, and who waits begins anew. An
- *   extension stays on the server, and its holder does not count on it.
+ * - A request that touches only its own token, or says the same twice, is sent
+ *   again when its answer is lost.
+ * - One that takes a lock is not: its token may hold by then, and a hand-over
+ * to that token would be believed. It begins anew with another token.
+ * - A second break would hit the next holder; a guarded write may have been
+ *   done. The caller has to look.
+ * - A release, or a lock that may have been got, is told the truth at once; the
+ *   server is told for as long as it may keep the token (orphan.c). An attach
+ *   that may have been done is undone.
+ * - A place in a queue, or among the watchers, is given up by a request that is
+ *   waited for, so that the caller leaves nothing behind.
+ * - A refusal is final, but for a token to be taken back (wire/errors.c).
+ * - What too few replicas have may be undone by a failover, so no hold begins
+ *   with it. An extension stays on the server, and its holder does not count on
+ *   it.
  *
- * One column for each of what may be known, one line for each request; below,
- * what it means to whom it matters that too few replicas have it. */
+ * A column for what may be known, a line for each request; below, what too few
+ * replicas mean. */
 #include "store/redis/op/rules.h"
 
 struct cell {

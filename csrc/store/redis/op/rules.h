@@ -1,4 +1,4 @@
-/* What it means that a request has no answer: one table for all of them. */
+/* What a missing answer means: one table for all requests. */
 #ifndef DLK_STORE_REDIS_OP_RULES_H
 #define DLK_STORE_REDIS_OP_RULES_H
 
@@ -15,8 +15,7 @@ enum dlk_redis_verdict {
   DLK_REDIS_WITHDRAWN /* never written: the caller does not want it any more */
 };
 
-/* What a request is for. (A renewal is not among them: the engine repeats it
- * while the lease lasts.) */
+/* What a request is for. The engine itself repeats renewals. */
 enum dlk_redis_aim {
   DLK_REDIS_TO_TRY,       /* take a free lock */
   DLK_REDIS_TO_JOIN,      /* queue up, or keep the place */
@@ -47,7 +46,7 @@ enum dlk_redis_until {
   DLK_REDIS_STANDING /* until the server has forgotten the token by itself */
 };
 
-/* What becomes of what stands on the server, or may stand there. */
+/* What becomes of what may stand on the server. */
 enum dlk_redis_then {
   DLK_REDIS_LET_BE,
   DLK_REDIS_TAKE_BACK,  /* in the background, if it is not sent again */
@@ -56,8 +55,7 @@ enum dlk_redis_then {
   DLK_REDIS_MAY_BE_DONE /* the caller is told that */
 };
 
-/* What the caller is told. (Who waited for a lock or a change and gave up is
- * told that.) */
+/* What the caller is told, unless it gave up its wait. */
 enum dlk_redis_told {
   DLK_REDIS_SAY_LAST, /* what stood in the way */
   DLK_REDIS_SAY_LOST  /* that the lease is lost, if it ended meanwhile */

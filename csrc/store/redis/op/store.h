@@ -1,6 +1,5 @@
-/* What one store consists of, made of what each module keeps for itself. The
- * operations know the network only by link.h and the engine only by store.h,
- * so a simulation can run them as they are. */
+/* One store. The operations know the network only by link.h and the engine only
+ * by store.h, so a simulation can run them as they are. */
 #ifndef DLK_STORE_REDIS_OP_STORE_H
 #define DLK_STORE_REDIS_OP_STORE_H
 

@@ -1,5 +1,4 @@
-/* The subscription is kept for a minute after the last wait or hold: the next
- * one then needs no connection of its own. */
+/* The subscription stays for a minute after the last wait or hold. */
 #include "store/redis/op/subscription.h"
 
 #define QUIET_AFTER (60 * DLK_SEC)

@@ -1,7 +1,6 @@
-/* Tokens: 128 random bits tell acquisitions apart; the client's digits say on
- * which channel its messages are read; the owner is for people. Every token
- * that waits or holds is in the map, so that a message finds its lease, and a
- * message for a token that is in nobody's hands is known as such. */
+/* Tokens: 128 random bits tell acquisitions apart; the client's digits name its
+ * channel; the owner is for people. Tokens that wait or hold are in the map, so
+ * a message finds its lease, and one for another token is known as such. */
 #include "store/redis/op/token.h"
 
 #include <stdio.h>
@@ -19,8 +18,7 @@ static void hex(char *out, const unsigned char *in, size_t n) {
 
 void dlk_redis_token_put(struct dlk_redis_tokens *all,
                          struct dlk_redis_token *t) {
-  /* Without memory for the map, messages for this token are not heard; the
-   * refresh and the renewal find out the same, later. */
+  /* Without memory its messages are not heard; refresh and renewal find out. */
   (void)dlk_map_put(&all->map, &t->node, t->text, t->len);
 }
 

@@ -25,8 +25,7 @@ struct dlk_redis_tokens {
   char client[DLK_REDIS_CLIENT + 1];
 };
 
-/* One of its own, which nobody has asked for yet; messages for it are not
- * heard before it is put. */
+/* A new one; messages for it are heard once it is put. */
 void dlk_redis_token_make(struct dlk_redis_tokens *all, struct dlk_host *host,
                           struct dlk_redis_token *t, const char *owner);
 void dlk_redis_token_put(struct dlk_redis_tokens *all,
@@ -40,7 +39,6 @@ void dlk_redis_token_move(struct dlk_redis_tokens *all,
 struct dlk_redis_token *dlk_redis_token_find(struct dlk_redis_tokens *all,
                                              const char *text, size_t len);
 
-/* Whether it is a token of this client. */
 bool dlk_redis_token_is_of(const struct dlk_redis_tokens *all, const char *text,
                            size_t len);
 
@@ -53,12 +51,11 @@ struct dlk_redis_token_end dlk_redis_token_end(const struct dlk_redis_token *t);
 /* As an argument. */
 void dlk_redis_put_token(struct dlk_buf *out, const struct dlk_redis_token *t);
 
-/* The owner in a value of the lock's key, as it was given; NULL if the value is
- * no token. */
+/* The owner in a value of the lock's key; NULL: it is no token. */
 const char *dlk_redis_owner_in(const char *value, size_t len,
                                size_t *owner_len);
 #define DLK_REDIS_FOREIGN "another client"
-/* Whom a value of the lock's key names, for a message. */
+/* The holder that a value names, for a message. */
 void dlk_redis_holder_text(char out[DLK_HOLDER_MAX], const char *value,
                            size_t len);
 

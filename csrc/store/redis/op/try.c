@@ -1,6 +1,5 @@
-/* An operation is a row of requests, one at a time. The recipe says what an
- * answer means; the table of rules.c says what a missing answer means, and
- * only this file applies it.
+/* An operation is a row of requests, one at a time. The recipe reads answers;
+ * rules.c has what a missing one means, and only this file applies it.
  *
  * A caller that gives up is told the last trouble.
  * - Any answer shows that the server is there, and ends a trouble.
@@ -71,7 +70,7 @@ void dlk_redis_trouble(struct dlk_redis_try *t, const struct dlk_error *why) {
 
 /* ---- no answer ---- */
 
-/* The caller waits, and the server may come, though it never was there. */
+/* The caller waits, so the server may come later. */
 static bool waits(const struct dlk_redis_try *t) {
   return t->op->wait || t->op->kind == DLK_OP_CHANGE;
 }
@@ -85,8 +84,8 @@ static bool repeats(struct dlk_redis_try *t, enum dlk_redis_until until,
          (until == DLK_REDIS_ONCE && !unsure_before);
 }
 
-/* The lease's release began, or it was seen to be gone. min_hold may keep the
- * token on the server, and that is not to be changed any more. */
+/* Its release began, or it was seen to be gone. min_hold may keep the token on
+ * the server, unchanged. */
 static bool lease_is_over(struct dlk_redis_try *t) {
   return !dlk_redis_try_hold(t)->token.node.queued;
 }
@@ -198,8 +197,8 @@ void dlk_redis_send(struct dlk_redis_try *t,
   dlk_redis_call_send(&t->call, step->script);
 }
 
-/* Who comes between two attempts to connect, and leaves before the next, is
- * told how the server refused the last one: nothing else is known of it. */
+/* A caller that leaves between two attempts to connect is told the refusal of
+ * the last one. */
 static const struct dlk_error *refused(const struct dlk_redis_try *t) {
   enum dlk_code code = t->op->ending;
   bool late = code == DLK_TIMEOUT || code == DLK_UNAVAILABLE;

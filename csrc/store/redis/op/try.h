@@ -1,5 +1,4 @@
-/* One operation under way: its requests, what becomes of those that have no
- * answer (rules.h), and its end. */
+/* One operation under way: its requests, missing answers (rules.h), its end. */
 #ifndef DLK_STORE_REDIS_OP_TRY_H
 #define DLK_STORE_REDIS_OP_TRY_H
 
@@ -10,20 +9,20 @@ struct dlk_redis_try;
 typedef void dlk_redis_do(struct dlk_redis_try *t);
 typedef void dlk_redis_write(struct dlk_redis_try *t, struct dlk_buf *out);
 
-/* One kind of request that an operation makes, and what may follow from it. */
+/* One kind of request, and what may follow from it. */
 struct dlk_redis_step {
   enum dlk_redis_aim aim;
   int script; /* enum dlk_redis_script, or DLK_REDIS_NO_SCRIPT */
-  /* ARGV of the script, or all of a command that has one reply; may be NULL. */
+  /* ARGV of the script, or a whole command with one reply; may be NULL. */
   dlk_redis_write *args;
-  /* It was answered, and not by an error. */
+  /* A good answer. */
   void (*answer)(struct dlk_redis_try *t, const struct redisReply *reply);
   /* Sends it again; NULL: as it is. */
   dlk_redis_do *again;
-  /* Begins anew with another token, and has the old one taken back. */
+  /* Begins anew with another token, and takes the old one back. */
   dlk_redis_do *anew;
-  /* The op ends: has what may stand on the server taken back in the
-   * background; NULL: that is left to its own end. */
+  /* The op ends: takes back in the background what may stand on the server;
+   * NULL: that is left to its end. */
   dlk_redis_do *back;
   /* Leaves, and goes on to the end from there. */
   dlk_redis_do *leave;
@@ -78,19 +77,16 @@ dlk_redis_try_hold(struct dlk_redis_try *t) {
 
 /* The next request. */
 void dlk_redis_send(struct dlk_redis_try *t, const struct dlk_redis_step *step);
-/* Something other than a request is waited for; what is known of it is told by
- * dlk_redis_no_answer. */
+/* Waits for something else; dlk_redis_no_answer tells of its failure. */
 void dlk_redis_await(struct dlk_redis_try *t,
                      const struct dlk_redis_step *step);
-/* The last step has no answer: does what its rule says. err: why, or NULL. */
+/* No answer: applies the step's rule. err: why, or NULL. */
 void dlk_redis_no_answer(struct dlk_redis_try *t,
                          enum dlk_redis_verdict verdict,
                          const struct dlk_error *err);
-/* The last step was answered well, but fewer replicas have what it did than
- * are wanted. */
+/* A good answer, but too few replicas have it. */
 void dlk_redis_scarce(struct dlk_redis_try *t);
-/* The caller does not want it any longer; a request that was written is still
- * answered, and that ends the op. */
+/* The caller gives up; the answer to a written request ends the op. */
 void dlk_redis_cancel(struct dlk_redis_try *t);
 
 /* Ends the op; NULL: well. */
@@ -98,11 +94,9 @@ void dlk_redis_done(struct dlk_redis_try *t, const struct dlk_error *err);
 void dlk_redis_done_code(struct dlk_redis_try *t, enum dlk_code code);
 /* Ends the op with v; NULL: out of memory. */
 void dlk_redis_finish(struct dlk_redis_try *t, struct dlk_value *v);
-/* A reply that no server of ours would give. */
 void dlk_redis_done_odd(struct dlk_redis_try *t);
-/* Ends the op early, in the way that its `ending` asks for. */
+/* Ends the op by its `ending`. */
 void dlk_redis_give_up(struct dlk_redis_try *t);
-/* Notes why there is no answer. */
 void dlk_redis_trouble(struct dlk_redis_try *t, const struct dlk_error *why);
 
 #endif

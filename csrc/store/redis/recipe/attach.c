@@ -1,30 +1,19 @@
 /* Detach and attach.
  *
- * The string: "2 ttl fence units cap key-length token-length " key token; or
- * it begins with 3, and an attach keeps the owner's name, which the caller of
- * the acquire gave.
- * Detaching renews once, so that the string is good for a whole ttl, and so
- * does attaching; but of a hold that is not to be renewed both only ask. The
- * attached lease has a max_hold of its own.
+ * The string: "2 ttl fence units cap key-length token-length " key token; with
+ * 3 in place of 2 an attach keeps the owner's name.
  *
- * Attaching changes the token on the server from the string's to one of our
- * own, in one script. So of all who have the string the first one gets the
- * lease, and for the others it is lost; and messages for the hold go to our
- * channel, which stands in the token. An owner that was no name of the lease's
- * own is ours from now on: it says who has the lease. Its fence, its place
- * among shared holders and the queue stay.
- * - The reply is lost: we ask again with the same token. The server finds it
- *   in place, or changes it now.
- * - We give up with a request of unknown outcome behind us: the change is
- *   undone in the background (orphan.c), so the string can be attached again,
- *   and nobody has what stands on the server meanwhile.
- * - A late request of ours, where the server may not be told to drop the old
- *   connection, finds the string's token only if nobody attached it since; it
- *   is then undone as well, at each beat until the time is over.
- * - A request that was not sent changed nothing.
+ * I1 One script replaces the string's token by one of ours. So the first attach
+ *    gets the lease, and for the others it is lost. Fence, place and queue
+ * stay. I2 Detach and attach renew once, or only ask for a hold that is not
+ * renewed. Prolonging is a renewal in the string's token. I3 The attached lease
+ * has a max_hold of its own.
  *
- * Prolonging leaves the token, and so the string, as it is: the request is a
- * renewal in the token's name. */
+ * Reply lost: the same token asks again. The server finds it, or changes it
+ * now. Given up with an unknown outcome: the change is undone (orphan.c), so
+ * the string can be attached again. Late request without CLIENT KILL: it finds
+ * the string's token only if nobody attached it since, and is undone as well,
+ * at each beat. */
 #include "store/redis/recipe/attach.h"
 
 #include <hiredis/hiredis.h>

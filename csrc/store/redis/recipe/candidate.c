@@ -1,7 +1,6 @@
-/* From a token that nobody asked for yet to the grant: shared by all ways to a
- * lock. A message for a token whose outcome is unknown, or that the server
- * forgot, could pass for the grant of a new attempt. So such a token is never
- * asked for again. */
+/* From a new token to the grant. A message for a token of unknown outcome, or
+ * that the server forgot, could pass for the grant of a new attempt. So such a
+ * token is never asked for again. */
 #include "store/redis/recipe/candidate.h"
 
 #include <hiredis/hiredis.h>
@@ -40,7 +39,7 @@ static void anew(struct dlk_redis_try *t) {
   t->acquire.got_by->anew(t);
 }
 
-/* A token that is not there any more was broken, or its claim was over. */
+/* A token that is gone was broken, or its claim was over. */
 static void kept(struct dlk_redis_try *t, const redisReply *reply) {
   bool ours = dlk_redis_number(reply, -1) >= 0;
   if (!ours && t->op->ending != DLK_OK) {
@@ -62,9 +61,9 @@ static const struct dlk_redis_step keeping = {.aim = DLK_REDIS_TO_KEEP,
                                               .anew = anew,
                                               .back = dlk_redis_token_back};
 
-/* The server keeps the hold for its min_hold before anybody is told of it: the
- * holder may die at once. A place in the queue is not given so long a claim,
- * for it may be that of a dead one. */
+/* The server keeps the hold for its min_hold before the grant is told, because
+ * the holder may die at once. A place gets no such claim: its waiter may be
+ * dead. */
 static void keep(struct dlk_redis_try *t) {
   struct dlk_redis_hold *h = dlk_redis_try_hold(t);
   dlk_list_remove(&t->entry);

@@ -23,10 +23,9 @@
 #include "store/redis/wire/codec.h"
 #include "store/redis/wire/reply.h"
 
-/* Reports, once a minute at most, a hold that had another time left on the
- * server than we count. Another server process, or the same with older data,
- * may lack the last extension, and says nothing about clocks then. A server
- * that knows the hold has the grant. */
+/* Reports, once a minute, a hold that had another time left on the server than
+ * we count. Another server process may lack the last extension, and then says
+ * nothing about clocks. */
 static void compare_clocks(struct dlk_redis *s, const struct dlk_redis_hold *h,
                            int64_t ttl, int64_t left) {
   int64_t now = dlk_redis_now(s);
@@ -130,8 +129,8 @@ void dlk_redis_renew(void *store, struct dlk_lease *const *leases,
   }
 }
 
-/* The token stays what it is: the server hears nothing of this. What inspect
- * shows of the hold is corrected by the next renewal. */
+/* The token stays, and the server hears nothing. The next renewal corrects the
+ * note. */
 void dlk_redis_hand_over(void *store, struct dlk_lease *from,
                          struct dlk_lease *to) {
   struct dlk_redis *s = store;
@@ -234,7 +233,7 @@ void dlk_redis_listen(struct dlk_redis_try *t) {
   link->subscribe(link, t->call.req.slot);
 }
 
-/* Who asked before is found now, who asks later sends a message. */
+/* An earlier revoke is found now, a later one sends a message. */
 void dlk_redis_listen_subscribed(struct dlk_redis *s, int slot) {
   struct dlk_list *l = s->listeners.next;
   while (l != &s->listeners) {

@@ -1,22 +1,15 @@
-/* Waiting for another holder (elections). The script compares the holder with
- * the one that was seen and, if it is still the one, leaves our channel's name
- * beside the lock; whoever then changes the holder by a script publishes
- * `c lock` there and removes the names. On the message we ask again.
+/* Waiting for another holder (elections). change.lua compares the holder with
+ * the one that was seen, and else notes our channel beside the lock. A script
+ * that changes the holder publishes `c lock` there; on that we ask again.
  *
- * - Who was seen is known by the fence where it was written down. A hold that
- *   came without a script is not, and the counter is no measure for it: it
- *   rises also when others try in vain. Such a hold is known by its token,
- *   which nobody else has, and stays the same hold when its first renewal
- *   writes it down: then the script compares the token all the same.
- * - Nothing is missed between asking and being told: comparing and leaving the
- *   name is one script.
- * - Messages may be lost, a holder may expire or be deleted by a foreign
- *   client, and an uncontended acquire is no script and tells nobody: so we
- *   also ask once a beat, when the holder's time is over, and after each
- *   (re)subscription.
- * - A wait that ends takes the name back (another wait of this client on the
- *   same key leaves it again with its next beat); what cannot be taken back
- *   expires after three beats. */
+ * I1 A holder is known by its noted fence, else by its token. The first renewal
+ *    of a hold notes it, and does not change the holder.
+ * I2 Comparing and noting the channel is one script, so nothing is missed.
+ * I3 Messages may be lost, and expiry, a foreign DEL or take.lua tell nobody:
+ * so we ask once a beat, at the end of the holder's time, and after each
+ *    (re)subscription.
+ * I4 A wait that ends takes the channel back; what stays expires after three
+ *    beats. */
 #include "store/redis/recipe/leader.h"
 
 #include <hiredis/hiredis.h>

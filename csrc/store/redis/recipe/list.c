@@ -1,12 +1,11 @@
-/* Listing: walks the database with SCAN: first the names that hold our tokens,
- * then the queues whose lock is free at the moment. A step examines a bounded
- * number of names, and a page takes steps until it is full, or both walks are
- * over, so who has few names gets all of them at once. It ends sooner after so
- * many steps, or in the middle of its time, so a page may be empty, or somewhat
- * longer than was asked for; a key that is held all the while is never missed,
- * one may come twice (SCAN's own promise).
+/* Listing by SCAN: the names that hold our tokens, then the queues of free
+ * locks. A step looks at a bounded number of names. A page takes steps until it
+ * is full, or both walks are over; it ends sooner after STEPS, or in the middle
+ * of its time. So it may be empty, or somewhat longer than asked for. A key
+ * that is held all the while is not missed, and may come twice (SCAN's
+ * promise).
  *
- * The cursor: 'k' or 'q' (which of the two walks), and SCAN's number. */
+ * The cursor: 'k' or 'q' (the walk), and SCAN's number. */
 #include "store/redis/recipe/list.h"
 
 #include <hiredis/hiredis.h>

@@ -54,8 +54,7 @@ static void trace_message(struct dlk_redis *s, const struct dlk_redis_hold *h,
 }
 
 /* `g fence token`: the lock was handed to the token, for a claim. Only a wait
- * needs it. Leave or orphan.c settles a token that nobody waits with; that may
- * be a hold that was detached since. A holder has had the answer before. */
+ * needs it; leave or orphan.c settles other tokens. */
 static void handed(struct dlk_redis *s, const char *p, size_t len) {
   const char *token = memchr(p, ' ', len);
   if (!token)

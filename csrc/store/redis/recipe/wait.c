@@ -1,52 +1,43 @@
 /* Waiting: first come, first served, with direct hand-over.
  *
- * Definitions
  *   place    our token in the queue, with its order
  *   claim    the time for which a hand-over holds the lock: a second at most
  *   refresh  a request that keeps our place, or finds that we hold the lock
  *   beat     the time between two refreshes
  *   news     a message that came while a request was under way
  *
- * The leaver of a lock gives it to the first live waiter for a claim, and
- * publishes that to the waiter's channel.
- *
  * I1 A hold begins with a message only if its token waits; if its fence is
  *    above the counter of our last `wait`; and if more than half of a claim is
  *    left, counted from the sending of the request that was answered `wait`.
  *    The server granted after that answer, so its claim ends later than ours.
- * I2 Such a hold counts until the claim ends. The engine then renews it, and a
- *    renewal never makes a hold (hold.c).
+ * I2 Such a hold counts until the claim ends. A renewal never makes a hold.
  * I3 Any other message only makes us refresh.
- * I4 Each joining has a token of its own; a token that the server forgot, or
+ * I4 Each join has a token of its own; a token that the server forgot, or
  *    whose outcome is unknown, is never sent again. The order stays.
  * I5 The order decides. A sign of life is a hint: a waiter that was dropped by
  *    mistake comes back with its order.
  *
- * These always refresh first: a waiter that shares, from the ninth place or a
- * standing queue on, since thousands may be let in with it; a waiter that
- * hands over locally, since the answer sets fences aside; a waiter that counts
- * on replicas, since they confirm only what our connection writes.
+ * These always refresh first: a sharer from the ninth place or a standing queue
+ * on, since thousands may be let in with it; a waiter that hands over locally,
+ * since the answer sets fences aside; a waiter that counts on replicas, since
+ * they confirm only what our connection writes.
  *
- * Message or subscription lost: each refresh, and each new subscription, finds
- * the grant. A client without a subscription counts as dead, and gets the lock
- * only at a refresh while nobody before it listens.
- * Message before the answer to an older refresh: news; one more refresh
- * follows.
+ * Message or subscription lost: each refresh finds the grant. A client without
+ * a subscription counts as dead while others behind it listen.
+ * Message before the answer to an older refresh: news; we refresh once more.
  * Claim over before the refresh: the answer is `gone`; we join anew: I4.
- * Reply lost: we join anew, and take the old token back behind that. The other
- * way round the waiter behind us would get the lock of the old token.
- * Cancel against grant: `got` ends the op well; after our own leave the server
- * has handed the lock on.
- * All waiters silent at once: the server stood still, and believes the marks
- * of those that listen once more (queue.lua).
+ * Reply lost: we join anew, and then take the old token back. The other way
+ * round the waiter behind us would get the lock of the old token.
+ * Cancel against grant: `got` ends the op well; after our leave the server has
+ * handed the lock on.
+ * All waiters silent at once: the server stood still (queue.lua).
  *
- * Refreshes only survive the dead. The first ranks ask three times a claim,
- * the head also when the holder's time is over. Behind them the beat grows
- * with the rank: up to 2 s in a queue that moves, and in one that stands as
- * long as it stood, two thirds of a ttl at most. A newcomer is believed for a
- * second, so it asks again before that. Beats have jitter; the longest ones
- * have a moment of their own, and a tick four times a second, so that one
- * write has the requests of many waits. */
+ * The first ranks ask three times a claim, the head also when the holder's time
+ * is over. Behind them the beat grows with the rank: to 2 s in a queue that
+ * moves, else to the time that it stood, two thirds of a ttl at most. A
+ * newcomer asks again within its second of belief. The longest beats have a
+ * moment of their own and four ticks a second, so one write has many requests.
+ */
 #include "store/redis/recipe/wait.h"
 
 #include <hiredis/hiredis.h>
@@ -56,7 +47,7 @@
 #include "store/redis/wire/codec.h"
 #include "store/redis/wire/reply.h"
 
-/* A hand-off is good for so long unless it is renewed. */
+/* The claim. */
 #define CLAIM DLK_SEC
 #define FRONT 8u
 #define BEAT_RANKS 4 /* behind the front, so many ranks for one BEAT more */
@@ -65,9 +56,8 @@
 #define BEAT_MAX (20 * DLK_SEC)
 #define TICK (DLK_SEC / 4)
 
-/* The longest beat, in whole ticks: two thirds of a ttl, which a dead holder's
- * lock lasts at least. So whoever is right behind the dead of a process that
- * held the lock as well has found out when it is free. */
+/* In whole ticks. A dead holder's lock lasts two thirds of a ttl at least, so
+ * the waiter right behind a dead process has found out when it is free. */
 static int64_t longest_beat(const struct dlk_redis_try *t) {
   int64_t lasts = t->op->lease->ttl / 3 * 2;
   int64_t most = lasts < BEAT_MAX ? lasts / TICK * TICK : BEAT_MAX;
@@ -90,14 +80,14 @@ static int64_t beat_of(const struct dlk_redis_try *t) {
   return beat < most ? beat : most;
 }
 
-/* For how long to believe that we live: two of our beats may be late, and by
- * no more than those of a queue that moves. */
+/* Two of our beats may be late, and by no more than those of a queue that
+ * moves. */
 static int64_t belief_of(const struct dlk_redis_try *t) {
   int64_t beat = beat_of(t);
   return beat + 2 * (beat < BEAT_MOVING ? beat : BEAT_MOVING);
 }
 
-/* The queue stands for as long as our rank is much the same. */
+/* The queue stands while our rank is much the same. */
 static void note_rank(struct dlk_redis_try *t, uint32_t rank) {
   uint32_t was = t->acquire.stands_at;
   if (!t->placed || rank > was || rank < was - was / 8) {
@@ -155,10 +145,9 @@ void dlk_redis_queue_leave(struct dlk_redis_try *t) {
 
 /* ---- answers ---- */
 
-/* Nobody who queues had come before a moment of ours, if the first of them came
- * so many us before the answer (below 0: there is none; with a grant that sets
- * no fences aside it is not said): the server answered after we had sent. That
- * stays true when the grant is given back and the lock asked for anew. */
+/* The first of the queue came `since` us before the answer, so nobody queued
+ * before that moment by our clock. Below 0: nobody queues. That stays true when
+ * the grant is given back and the lock asked for anew. */
 static void note_before(struct dlk_lease *lease,
                         const struct dlk_redis_call *call, int64_t since) {
   if (since > 3600 * DLK_SEC / DLK_US)
@@ -179,7 +168,7 @@ static void refresh_at(struct dlk_redis_try *t, int64_t at) {
   t->store->host->timer_set(t->store->host, &t->timer, at);
 }
 
-/* A client has ticks of its own, or all clients would ask at once. */
+/* Clients have different ticks, or all would ask at once. */
 static int64_t next_refresh(const struct dlk_redis_try *t, int64_t beat,
                             uint16_t jitter) {
   int64_t first = (int64_t)(t->store->crowded.seed % TICK);
@@ -229,8 +218,7 @@ static void wait_on(struct dlk_redis_try *t, const redisReply *reply) {
   refresh_at(t, at);
 }
 
-/* What the server says that it set aside, which may be anything: not more than
- * it was asked for. */
+/* What the server set aside, but not more than it was asked for. */
 static uint32_t spare_of(const struct dlk_redis_try *t, int64_t said) {
   int64_t most = t->op->lease->handoffs.most;
   return (uint32_t)(said < 0 ? 0 : said < most ? said : most);
@@ -260,7 +248,7 @@ static void answered(struct dlk_redis_try *t, const redisReply *reply) {
   }
 }
 
-/* The new token is to stand before the old one is taken back. */
+/* The new token stands before the old one is taken back. */
 static void join_anew(struct dlk_redis_try *t) {
   dlk_redis_replace_token(t, ask);
 }
@@ -286,8 +274,7 @@ static const struct dlk_redis_step refreshing = {.aim = DLK_REDIS_TO_JOIN,
 
 /* ---- the way in ---- */
 
-/* The subscription could not be had, and more attempts follow: the timer asks
- * without it. */
+/* Without a subscription the timer asks. */
 static void wait_on_timer(struct dlk_redis_try *t) {
   (void)t;
 }
@@ -307,7 +294,7 @@ void dlk_redis_queue(struct dlk_redis_try *t) {
     ask(t);
     return;
   }
-  /* `subscribed` goes on from here, or else the timer. */
+  /* `subscribed` goes on, or else the timer. */
   dlk_redis_await(t, &subscribing);
   refresh_at(t, dlk_redis_now(s) + BEAT);
 }

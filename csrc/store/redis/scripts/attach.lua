@@ -1,6 +1,5 @@
--- A hold that was detached becomes another token's: the first one that asks
--- with its string has it, and for the others it is gone. Who asks twice with
--- the same token, because a reply was lost, is told the same. Then as renew.
+-- The hold of a detached token becomes another token's. The first one that asks
+-- has it. A second request with the same token gets the same answer.
 -- KEYS: lock, fence, holders, permits, info
 -- ARGV: the detached token, ours, and the rest of renew's
 -- Returns as renew
@@ -15,8 +14,7 @@ local exactly = ARGV[6] == '1'
 --@include write
 local found = state()
 if holds(found, old) then
-  -- All that it has is read before anything is written. Units that another
-  -- program took away stay away: they free nothing (see state).
+  -- Reads come before writes. Units that another program took away stay away.
   local shared, ends, units = found.mode ~= 'x', nil, nil
   if shared then
     ends, units = call('ZSCORE', H, old), call('HGET', P, old)

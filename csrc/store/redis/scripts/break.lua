@@ -1,7 +1,6 @@
--- Ends every hold, tells the holders (at most 1,000; the others find out at
--- their next renewal), and lets the next ones in. Only the end of the holds can
--- be refused, and is written although nobody holds: a server that became a
--- replica refuses it then, too. What comes after it is as good as it can be.
+-- Ends every hold, tells at most 1,000 holders, and lets the next ones in. Only
+-- the end of the holds can be refused. DEL is sent though nobody holds, because
+-- a server that became a replica refuses it.
 -- KEYS: lock, fence, queue, waiters, holders, permits, info, news
 -- ARGV: for how many ms the counter stays, 1: lift it (see fence)
 -- Returns 1 if somebody held it, else 0

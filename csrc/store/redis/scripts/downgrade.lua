@@ -1,9 +1,8 @@
--- An exclusive hold becomes a reader's without a gap; it keeps its time and
--- its fence. Repeatable.
+-- An exclusive hold becomes a reader's, with its time and fence. Repeatable.
 -- KEYS: lock, fence, queue, waiters, holders, permits, info, news
 -- ARGV: token, its fence, ms for which we hold it,
 --       for how many ms the counter stays, 1: lift it (see fence)
--- Returns {1 | 0 it is not ours, 1 to be called again at once}
+-- Returns {1 | 0 it is not ours, 1: call again at once}
 local L, F, Q, W, H, P, I, N =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local token = ARGV[1]

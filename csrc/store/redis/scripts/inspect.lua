@@ -1,15 +1,12 @@
--- Who holds and who waits; writes nothing.
+-- Holders and waiters, at most 1,000 each; writes nothing.
 -- KEYS: lock, fence, queue, waiters, holders, permits, info
 -- Returns nil: nobody
 --       | {mode ('x' | 's'), limit or 0,
 --          {token, units, ms left (-1: no end), fence ('': a foreign
---           client's), ms held (-1: unknown, and so is the fence of one of
---           ours: it is the number that stands there, or a smaller one),
---           what it publishes, ... for each holder},
+--           client's), ms held (-1: no note yet), value, ... for each holder},
 --          {token, units, limit, ms waited, ... for each waiter}}
--- at most 1,000 of each. A hold that came without a script is written down at
--- its first renewal; until then its fence is the counter, or smaller: others
--- that tried in vain, without a script too, have raised the counter since.
+-- Without a note the fence of ours is at most the counter: spare fences may be
+-- set aside above it.
 local L, F, Q, W, H, P, I =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 --@include clock

@@ -23,17 +23,14 @@ plain = plain and ARGV[5] == CLAIM and ARGV[6] == CLAIM
 
 local value = call('GET', L)
 local occupied = value and value ~= token and string.sub(value, 1, 2) ~= '~s'
--- The joining as it mostly is, and nothing that it does not need: another one
--- holds the lock alone, and we want to hold it alone as well, for a claim at
--- the least, and have had no place. The rest of the script would do the same,
--- because:
--- - Our time comes after the order of the last one in the queue; so that is our
---   order, and our place is the last.
--- - The last one joined as we do, less than a second ago, and listens: nobody
---   dead stands right before us. With it, or since, the queue was given its
---   time. Or there is no queue; then nobody is in W.
--- - The counter is given its time here, for the hand-over (see hand).
--- Who has a place all the same is not added (NX).
+-- The usual join: another one holds the lock alone, and we are plain (standing)
+-- and new. The rest of the script would do the same:
+-- - Our time is after the last order, so it is our order, and our place the
+--   last.
+-- - The last one joined as we do, within a second, and listens: nobody dead is
+--   right before us, and the queue has its time. Or there is no queue, nor W.
+-- - The counter gets its time here, for hand.
+-- A token that has a place is not added (NX).
 if occupied and plain and ARGV[8] == '0' then
   local last = call('ZRANGE', Q, '-1', '-1', 'WITHSCORES')
   local at = time[1] .. string.sub('00000' .. time[2], -6)
@@ -64,8 +61,8 @@ local units, cap, rank = tonumber(ARGV[3]), tonumber(ARGV[4]), nil
 
 local last = call('ZRANGE', Q, -1, -1, 'WITHSCORES')[2]
 
--- Who finds no queue gives it its time, and so does the first one to come in
--- every eight seconds. Who has a place all the same keeps it.
+-- The first to come, and the first in eight seconds, keeps the queue. A token
+-- that has a place keeps it.
 local function queue_up()
   local at, had = time[1] * 1000000 + time[2], last and call('ZSCORE', Q, token)
   if had then
@@ -84,7 +81,7 @@ local function queue_up()
   end
 end
 
--- While another one holds it alone nobody is let in: what follows is not made.
+-- Another one holds it alone: nobody is let in, so what follows is not made.
 if occupied then
   queue_up()
   rank = call('ZRANK', Q, token)

@@ -1,12 +1,11 @@
--- Release with hand-off; also cancels a wait: leave the queue, leave the
--- hold if it is ours, and let the next ones in.
+-- Releases a hold and hands it on; or cancels a wait.
 -- KEYS: lock, fence, queue, waiters, holders, permits, info, news
 -- ARGV: token, ms for which the hold must still last (0: ends now; -1: ends
---       now, and who holds it asks whether it was revoked),
+--       now, and tell whether it was revoked),
 --       for how many ms the counter stays, 1: lift it (see fence)
--- Returns {1 if we held it, 1 to be called again at once, 1 if it was lifted,
---          1 if it was revoked, for who asks}
---       | 1 the same as {1, 0, 0}
+-- Returns {1: we held it, 1: call again at once, 1: it was lifted,
+--          1: it was revoked}
+--       | 1: the same as {1, 0, 0}
 local L, F, Q, W, H, P, I, N =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local token, memory = ARGV[1], ARGV[3]
@@ -16,15 +15,11 @@ local token, memory = ARGV[1], ARGV[3]
 --@include memory
 --@include hand
 
--- The usual end: an exclusive hold, that nobody watches, goes to the first of
--- the queue. What that is spared: L is not deleted, for SET takes its place,
--- and what follows is not made. The hold is there until then. When it does not
--- come to that, because a command is refused or the first one is not such a
--- one, L is deleted as ever, and the first one, which is out of the queue, is
--- looked at behind that; when nobody heard it, L is deleted with the dead one's
--- hold. The notes of ours go with it either way. ZPOPMIN comes first, because a
--- server that is full refuses SET and INCRBY to a script that has written
--- nothing.
+-- The usual end: an exclusive hold that nobody watches goes to the first of the
+-- queue (hand). SET takes the place of DEL, and what follows is not made. If
+-- that does not come about, L is deleted, and the first one, which is out of
+-- the queue, is looked at again. ZPOPMIN comes first: a full server refuses SET
+-- and INCRBY to a script that has written nothing.
 local value, s = call('GET', L), nil
 local usual = value == token and ARGV[2] == '0' and ARGV[4] == '0'
 local beside = usual and redis.pcall('EXISTS', I, N)

@@ -1,9 +1,8 @@
 -- One step through the names of the database.
--- ARGV: what to look for ('locks' | 'queues'), cursor, a pattern, how many
---       names to look at
+-- ARGV: 'locks' | 'queues', cursor, pattern, how many names to look at
 -- Returns {next cursor ('0': the last), {the locks' full names}}
--- A lock is what holds a token of ours, or the marker of shared holders: a
--- prefix of '' must not show a database full of other things.
+-- A lock holds a token of ours, or the marker of shared holders: with a prefix
+-- of '' a database may hold other things.
 local call = redis.call
 local queues = ARGV[1] == 'queues'
 local page = call('SCAN', ARGV[2], 'MATCH', ARGV[3], 'COUNT', ARGV[4], 'TYPE',

@@ -1,6 +1,6 @@
 -- Names the right that a script was refused: servers before 7.2 do not say.
--- Calls each command that the scripts use, on names that nobody has, and leaves
--- nothing. It does not touch a key that stands there all the same.
+-- Calls each command of the scripts on names that nobody has. A key that is
+-- there is not touched.
 -- KEYS: lock, fence, queue, waiters, holders, permits
 -- ARGV: our channel
 -- Returns 'OK' | the refusal

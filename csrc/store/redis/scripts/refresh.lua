@@ -1,15 +1,11 @@
--- Keeps a place in the queue, or finds that we hold the lock: it was handed to
--- us, or is now.
+-- Keeps a place in the queue, or finds that we hold the lock: by a hand-over,
+-- or from now on.
 -- KEYS: lock, fence, queue, waiters, holders, permits, info, news
 -- ARGV: token, ttl, units, cap, claim, for how long to believe that we live,
---       our order, how many fences to set aside for handing
---       the lock on, for how long the counter stays, 1: lift it (see fence),
+--       our order, how many fences to set aside for handing the lock on,
+--       for how long the counter stays, 1: lift it (see fence),
 --       what an election publishes (may be missing); times in ms
--- Returns {'got', fence, how many above it are set aside, and if there are any:
---          since how many us the next one of the queue is there, -1: nobody is}
---       | {'wait', PTTL of L if we are the first, F, our order, our rank, what
---          L holds, 1: call again at once}
---       | {'limit'}: who is ahead shares under another limit; no place is kept
+-- Returns as join
 --       | {'gone'}: the token neither holds nor has a place
 local L, F, Q, W, H, P, I, N =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
@@ -30,19 +26,15 @@ local rank
 --@include limit
 --@include stand
 
--- A crowd at rest: we wait behind one that lives by what it said itself, while
--- another one holds the lock alone, and nothing else is to be done. The scores,
--- which take the server long to write, are left alone; only what W has need be
--- seen.
+-- A crowd at rest: another one holds the lock alone, and the one before us
+-- lives by its own word. Only W is looked at: the server writes scores slowly.
 --
--- Who asks every two seconds, as all do in front and where the queue moves, and
--- so is believed for no longer than three times that (belief_of in wait.c),
--- gives the queue its time when eight seconds of that are over; so does whoever
--- comes to the rest of this script. Who asks more seldom leaves it to those
--- before it. If all of these die or hang, it finds the one right before it not
--- listening, or silent for longer than that one was believed (24 s from when it
--- asked), when it asks itself, within 20 s of that: 44 s after the last of
--- them. The queue lasts for 50 s from then at least.
+-- A waiter that asks every two seconds, as in front and in a queue that moves,
+-- is believed for OFTEN at most (belief_of in wait.c), and keeps an aging
+-- queue. The others leave that to those before. If all of these die or hang,
+-- the first behind finds the one before it silent for more than 24 s, or not
+-- listening, when it asks within 20 s of that: after 44 s. The queue lasts for
+-- 50 s.
 local OFTEN = 6000
 rank = occupied and call('ZRANK', Q, token)
 if rank and rank > 0 then
@@ -57,7 +49,7 @@ if rank and rank > 0 then
   end
 end
 
--- Our place, if we have one, and who stands right before it.
+-- Our place, if any, and the waiter right before it.
 local before
 rank = rank or value ~= token and call('ZRANK', Q, token)
 if rank then
@@ -72,7 +64,7 @@ local function keep_place()
   if is_aging() then keep_queue() end
 end
 
--- While another one holds it alone nobody is let in: what follows is not made.
+-- Another one holds it alone: nobody is let in, so what follows is not made.
 if occupied then
   if not rank then return { 'gone' } end
   keep_place()

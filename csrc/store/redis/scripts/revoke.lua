@@ -1,6 +1,5 @@
--- Asks every holder (at most 1,000) to let go: by a message, and by a mark
--- that its next renewal finds. The marks have their time before anything is
--- said, and stand whatever becomes of a message.
+-- Asks every holder (at most 1,000) to let go: by a mark that its next renewal
+-- finds, then by a message.
 -- KEYS: lock, fence, queue, waiters, holders, permits, info, news
 -- Returns how many were asked
 local L, F, Q, W, H, P, I, N =

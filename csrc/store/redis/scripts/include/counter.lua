@@ -1,6 +1,6 @@
 -- Needs: call, F. The counter of fences.
 
--- The last fence; nil where there is none, or another program wrote.
+-- The last fence; nil: none, or another program wrote it.
 local function counter()
   local f = redis.pcall('GET', F)
   local n = type(f) == 'string' and #f < 15 and f:find('^[1-9]%d*$')
@@ -8,8 +8,8 @@ local function counter()
   return n and n + 1 < END and n or nil
 end
 
--- Counts up by n. A fence from END on would not be exact on every Lua; errors.c
--- knows the error.
+-- Counts up by n. From END on fences are not exact on every Lua. errors.c knows
+-- the error.
 local function count(n)
   local f = call('INCRBY', F, n)
   if f >= END then error('~counter~') end

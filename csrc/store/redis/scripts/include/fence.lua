@@ -1,19 +1,12 @@
--- Needs: clock, counter, memory, F, lift. The next fence, or the first of
--- the next n. A counter that is missing (its first use, FLUSHALL, its memory is
--- over) begins at the clock, 64 for each millisecond since September 2020:
--- above every fence given before, because no key sees 64 grants in one for
--- long. The parts of a millisecond count too, or a counter that is lost in the
--- one in which it began would begin again where it was.
+-- Needs: clock, counter, memory, F, lift. The next fence, or the first of n.
 --
--- With `lift` a counter that is there is not believed either: the data may be
--- an older snapshot's, or those of a replica that missed the last grants (see
--- fence.c). It goes on above what it was, at the clock at least. `lifted` says
--- that this was done.
+-- A missing counter begins at the clock: 64 for each ms since September 2020,
+-- parts of a ms counted. No key sees so many grants, so the clock is above each
+-- fence of before. With `lift` a counter that is there is raised in the same
+-- way: its data may be older than the last grants (fence.c). `lifted` tells it.
 --
--- With `spare`, so many above it are set aside for whoever the holder hands the
--- lock to; fewer, or none, where that would carry the counter up to the clock.
--- So what is set aside and never used costs nothing: a counter that is lost
--- still begins above all that it gave. Returns as well how many.
+-- `spare` fences above it are set aside, but never up to the clock, since a
+-- lost counter begins there. Returns as well how many.
 local lifted = 0
 
 local function fence(n, spare)
@@ -22,7 +15,7 @@ local function fence(n, spare)
   local clock = FIRST + math.max(time[1] - 1600000000, 0) * 64000
     + math.floor(time[2] * 64 / 1000)
   if f < clock and (lift or f < FIRST) then
-    -- An INCRBY from far below nothing would overflow.
+    -- INCRBY from far below zero would overflow.
     call('SET', F, digits(clock + n - 1), 'KEEPTTL')
     f = clock
   end

@@ -1,5 +1,5 @@
--- Needs: grant, stand, token, ttl, spare. The ends of the scripts join and
--- refresh, where nobody else holds the lock alone.
+-- Needs: grant, stand, token, ttl, spare. The ends of join and refresh, where
+-- nobody else holds the lock alone.
 
 local function got(f, aside)
   if not aside or aside == 0 then return { 'got', f, 0 } end
@@ -8,8 +8,7 @@ local function got(f, aside)
     and math.max(time[1] * 1000000 + time[2] - first, 0) or -1 }
 end
 
--- It holds already. A late request takes no time away from what was extended
--- since.
+-- It holds already. A late request takes no time away from an extension.
 local function had(s)
   local left = s.mode == 'x' and call('PTTL', L)
     or call('ZSCORE', H, token) - now

@@ -1,18 +1,18 @@
 -- Needs: clock, fence, state, publish, queue, all names. The admission rule and
--- the hand-off: written once for every kind of lock.
+-- the hand-off of every kind of lock.
 local function fits(s, units, cap)
   if not s.mode then return true end
   if s.mode == 'x' or units == 0 or cap ~= s.cap then return false end
   return cap == 0 or s.used + units <= cap
 end
 
--- What inspect shows of a hold: its fence, since when, what it publishes.
+-- The note of a hold, for inspect: fence, since when, value.
 local function note_of(f, value)
   return digits(f) .. ' ' .. digits(now) .. ' ' .. (value or '')
 end
 
--- The holder is another one: tells the clients that asked to be told, at most
--- 1,000. They ask anew, and ask for the next change if they want it.
+-- The holder changed: tells at most 1,000 clients that asked to be told. They
+-- ask anew for the next change.
 local told
 local function tell()
   if told then return end
@@ -24,8 +24,8 @@ local function tell()
   call('DEL', N)
 end
 
--- Begins a hold where nobody holds: all that write() writes, or nothing, if a
--- part is refused (a right that was withdrawn).
+-- Begins a hold of a free key: all that write() writes, or nothing if a part is
+-- refused.
 local function whole(write)
   local ok, err = pcall(write)
   if ok then return end
@@ -33,8 +33,8 @@ local function whole(write)
   error(err, 0)
 end
 
--- An exclusive hold. One that publishes nothing is noted by a renewal, if it
--- lasts for so long. Returns the fence, and how many above it are set aside.
+-- An exclusive hold; without a value its first renewal writes the note. Returns
+-- the fence, and how many above it are set aside.
 local function give(s, token, ttl, value, spare)
   local f, aside = fence(1, spare)
   tell()
@@ -49,10 +49,9 @@ local function give(s, token, ttl, value, spare)
   return f, aside
 end
 
--- Holds that share, as a list: token, units (they count already), ttl, value.
--- Returns the fence of the first one; each of the others has one more. Beside
--- others, whoever is in H can be taken back by the leave script, and frees no
--- units that are not in P: so H comes first.
+-- Holds that share, as a list: token, units (counted already), ttl, value.
+-- Returns the fence of the first; each of the others has one more. H comes
+-- first: leave takes back what is in H, and frees no units that P lacks.
 local function share(s, list)
   local f, most, fresh = fence(#list), 0, not s.mode
   local ends, notes, permits = {}, {}, {}
@@ -79,7 +78,7 @@ local function share(s, list)
   return f
 end
 
--- The hold of one that asks, or is the first when nobody holds.
+-- Gives to one token: it asks, or is the first of the queue.
 local function give_any(s, token, w, ttl, spare)
   if w.units == 0 then return give(s, token, ttl, w.value, spare) end
   s.used, s.cap = s.used + w.units, w.cap
@@ -87,19 +86,16 @@ local function give_any(s, token, w, ttl, spare)
     value = w.value } }), 0
 end
 
--- Whether the first one lives, or the message will tell: that says how many
--- heard it; but whoever listens to all channels by a pattern counts as well. So
--- it is relied on only for one that asked within the last second, and such a
--- listener costs those behind the dead one claim, whose time makes all others
--- older.
+-- Whether the first one lives. The message will tell how many heard it, but a
+-- listener to all channels counts too. So the message is relied on for a second
+-- after the last request only; such a listener costs one claim.
 local function asks(token, w)
   note_heard(w)
   return w.believed > now and now - w.seen < 1000 or alive(token, w)
 end
 
--- Nobody holds: gives to the first, which fits, if it lives. s.first: it, if it
--- was taken out of the queue already. Returns as well whether the queue is
--- empty.
+-- Nobody holds: gives to the first if it lives. s.first: it was taken out of
+-- the queue already. Returns as well whether the queue is empty.
 local function grant_first(s, mine, my_ttl, my_spare)
   local first = s.first or call('ZPOPMIN', Q)
   local token, score = first[1], first[2]
@@ -115,8 +111,8 @@ local function grant_first(s, mine, my_ttl, my_spare)
   end
 end
 
--- Some share the lock: gives to those of the first `most` who fit beside them.
--- Returns mine's fence if it is one of them, and whether there may be more.
+-- Some share: gives to those of the first `most` that fit beside them. Returns
+-- mine's fence, and whether there may be more.
 local function grant_more(s, most, mine, my_ttl)
   local list = call('ZRANGE', Q, 0, most - 1, 'WITHSCORES')
   if not list[1] then return nil, false end
@@ -155,12 +151,10 @@ local function grant_more(s, most, mine, my_ttl)
 end
 
 -- Gives to the heads of the queue while they fit; strictly in order, so that
--- writers do not starve. A dead head is dropped: the living come back with
--- their place. The token `mine` is given `my_ttl` and told by the return
--- value, all others a claim and a message. Who shares is let in together with
--- those behind; as many at most in one call as take the server a millisecond.
--- Returns mine's fence or nil, 1 when the limit was hit and the caller must
--- call again, and what is set aside.
+-- writers do not starve. Drops dead heads: the living come back with their
+-- place. The token `mine` gets `my_ttl` and its answer, all others a claim and
+-- a message. A call takes the server about a millisecond. Returns mine's fence
+-- or nil, 1: call again, and how many fences are set aside.
 local function grant(s, mine, my_ttl, my_spare)
   local my_fence, aside
   local left, most = 1000, 2
@@ -182,11 +176,9 @@ local function grant(s, mine, my_ttl, my_spare)
   return my_fence, 1, aside
 end
 
--- The same at the end of a request that is done by then, a hold ended: what is
--- refused now (a right of its user, the counter) does not undo that, so its
--- answer is not that refusal. Who waits asks by itself and is told; a holder
--- finds out when it asks. `changed`: the holder is another one. Returns whether
--- to call again.
+-- The same at the end of a request that ended a hold. A refusal now does not
+-- undo that, so it is not the answer; waiters ask by themselves. `changed`: the
+-- holder is another one. Returns whether to call again.
 local function let_in(s, changed)
   if changed then pcall(tell) end
   local ok, _, more = pcall(grant, s)

@@ -1,17 +1,13 @@
--- Needs: clock, channel, publish, memory, F, L, W. The hand-over as it mostly
--- is, and nothing that it does not need: this is on the way of the message, and
--- runs from cold caches. In these cases it does what grant_first would do.
+-- Needs: clock, channel, publish, memory, F, L, W. The usual hand-over: what
+-- grant_first would do, without its functions. It is on the way of the message,
+-- and runs from cold caches.
 
--- The holder leaves, and nobody is to be told of that. Gives the lock to the
--- first of the queue, which was taken out of that, if it is one that waits for
--- an exclusive hold, publishes nothing (see standing) and asked within the last
--- second (see asks), and if the counter needs no more than counting. Returns
--- how many heard that, and when it asked; nil if it gave nothing: then L and W
--- are as they were, and at most some fences are left out.
+-- Gives the lock to the first, which was taken out of the queue, if: it wants
+-- an exclusive hold without a value; it asked within the last second (see
+-- asks); the counter needs counting only. Returns how many heard it, and when
+-- it asked; or nil: L and W are as they were, and some fences may be left out.
 --
--- Of one without a note the counter's time needs no look: its own request saw
--- to that when it joined (see join), for the ttl that it wants and this second
--- more.
+-- The counter's time needs no look for a plain waiter: its join set it.
 local function hand(token, score)
   local order = tonumber(score)
   local seen, claim, noted = math.floor(order / 1000), CLAIM, order % 1 ~= 0

@@ -1,5 +1,4 @@
--- Needs: clock, state. The tokens that hold, at most 1,000: ours, not
--- what a foreign client wrote.
+-- Needs: clock, state. The tokens of ours that hold, at most 1,000.
 --@include ours
 --@include shown
 local function holders(s)

@@ -1,5 +1,5 @@
--- Needs: units, cap. Whether who stands ahead of us and lives, or holds, shares
--- under another limit.
+-- Needs: units, cap. Whether a live waiter ahead, or the holder, shares under
+-- another limit.
 local function other_limit(s, ahead)
   if units == 0 then return false end
   if ahead then return ahead.units > 0 and ahead.cap ~= cap end

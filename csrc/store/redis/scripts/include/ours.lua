@@ -1,5 +1,5 @@
--- Whether a value of the lock's key is a token of ours: 32 random digits, ':',
--- its client's 16 digits, ':', an owner. Else a foreign client wrote it.
+-- Whether a value is a token of ours: 32 random digits, ':', its client's 16
+-- digits, ':', an owner.
 local function ours(token)
   return token:find('^' .. ('%x'):rep(32) .. ':' .. ('%x'):rep(16) .. ':')
 end

@@ -1,8 +1,7 @@
 -- Needs: call, P.
 --@include number
--- The units in use and their limit (0: none), if value, which L holds, is the
--- marker of those who share that P names. nil else, also where what P says can
--- not be ours: the key is then held by another's value, as one that no P names.
+-- The units in use and their limit (0: none), if L's value is the marker that P
+-- names and P can be ours. nil else: the value is then another's hold.
 local function shared_by(value)
   if not value or string.sub(value, 1, 2) ~= '~s' then return end
   local p = call('HMGET', P, 'g', 'u', 'cap')

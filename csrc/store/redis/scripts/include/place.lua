@@ -11,9 +11,8 @@ end
 
 local function is_aging() return call('PTTL', Q) < KEPT - AGING end
 
--- Writes it down (see standing); new: it has no place yet. Q was read by now,
--- so it is one, and W comes first: if that is no hash nothing is left behind
--- without a ttl. Who was not in W before may be the first there.
+-- Writes what standing reads; new: it has no place yet. W comes first: if that
+-- is no hash, nothing is left behind without a ttl.
 local function note_waiter(token, order, new, w)
   local first = call('HSET', W, token, w.seen .. ' ' .. w.span .. ' '
     .. w.units .. ' ' .. w.cap .. ' ' .. w.claim

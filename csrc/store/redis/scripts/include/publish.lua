@@ -1,15 +1,9 @@
--- Needs: channel. How many heard that it is theirs. ask: redis.call, or
--- redis.pcall.
+-- Needs: channel. How many heard that the lock is theirs. ask: redis.call, or
+-- redis.pcall, which repeats a refusal in the server's words.
 --
--- What nobody heard is taken back, so nobody may hear it: those who count are
--- this server's listeners, and a replica would pass the message on to its own
--- as well. The connection for messages may stand there (see apart.c), and who
--- waits would begin a hold that is another one's by then. So the message alone
--- is kept from the replicas. What is written behind it goes to them again,
--- whatever became of the message; one that was refused is refused once more,
--- in the server's own words. What is not Redis may not know how to keep it from
--- them, or not allow it: there the listeners are counted first, and nothing is
--- said where nobody would hear.
+-- PUBLISH must not be replicated: a subscriber on a replica (apart.c) would
+-- start a hold that we undo, because no listener of this server heard of it. A
+-- server that cannot keep it from replicas is asked for listeners first.
 local function publish(ask, token, f)
   local apart = redis.set_repl and pcall(redis.set_repl, redis.REPL_NONE)
   if not apart then

@@ -1,6 +1,6 @@
--- Needs: clock, channel, standing, place, Q, W. Whether those who wait live.
+-- Needs: clock, channel, standing, place, Q, W. Which waiters live.
 
--- W comes first: who is still in Q is dropped by those behind it.
+-- W comes first: a token left in Q is dropped by those behind it.
 local function leave_queue(token, score)
   if not score or is_noted(score) then call('HDEL', W, token) end
   call('ZREM', Q, token)
@@ -8,13 +8,11 @@ end
 
 local function order_of(score) return digits(math.floor(score)) end
 
--- Whether it was us who stood still. The first of a queue ask three times a
--- second. When not one of them did so lately (what came within the last moment
--- may have piled up before us), the marks ran out and say nothing: whoever of
--- them listens is believed for a second more, and keeps its place. Only once:
--- who does not ask in that time is dead. Looks at a hundred. `asked` is how the
--- one who asks now stood there when it came: its score, and what W said. Who
--- asked lately and was let in by this request may have left the queue since.
+-- Whether the server stood still. The first of a queue ask three times a
+-- second. If none of the first hundred did so lately (the last 50 ms may have
+-- piled up before us), the marks say nothing: those that listen count as alive
+-- for one second more, once. asked: the score and the note of the one that
+-- asks, when it came.
 local asked, still = false, nil
 local function was()
   local w = asked and standing(asked[1], asked[2])
@@ -22,7 +20,7 @@ local function was()
 end
 local function lately(seen) return now - seen > 50 and now - seen <= 600 end
 
--- This one was heard of.
+-- It was heard of.
 local function note_heard(w)
   if still == nil and lately(w.seen) then still = false end
 end
@@ -45,9 +43,9 @@ local function stood_still()
   return still
 end
 
--- heard: how many listen on its channel, if that is known. Whose time was over
--- already when the one who asks now did so before is dead, wherever it stands:
--- we served others since, and not it.
+-- heard: the listeners on its channel, if known. A waiter is dead whose time
+-- was over already when the one that asks did so before: we served others
+-- since.
 local function alive(token, w, heard)
   note_heard(w)
   if not (heard and heard > 0 or not heard and listens(token)) then

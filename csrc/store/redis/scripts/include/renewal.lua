@@ -1,6 +1,6 @@
 -- Needs: call, all names of a hold, token, ttl, fence, since, young, exactly,
--- memory. The rest of a script that extends a hold of the token, if there is
--- one. A renewal may come late, after an extension: it takes no time away.
+-- memory. Extends a hold of the token, and never makes one. A renewal that
+-- comes after an extension takes no time away.
 local value = call('GET', L)
 local mine = value == token
 if not value or not mine and string.sub(value, 1, 2) ~= '~s' then
@@ -11,7 +11,7 @@ local function answer(left)
   if marks[2] then return { math.max(left, 0), 1 } end
   return math.max(left, 0)
 end
--- For how many ms it is held from now on, if that were so many.
+-- ms for which it is held from now on, if `left` were left.
 local function span(left)
   return exactly and ttl or math.max(left, ttl)
 end
@@ -20,8 +20,8 @@ if mine then
   local ends = span(left)
   if ends > 0 then call('PEXPIRE', L, ends) end
   remember()
-  -- For inspect: a hold that publishes nothing, or came by a local hand-off.
-  -- Not of one that only just began: it may be over before anybody asks.
+  -- For inspect: the note of a hold without one, or from a local hand-off. A
+  -- young hold may be over before anybody asks.
   local note = marks[1]
   local due = not young and (not note or note:match('^%d+') ~= fence)
   if due then

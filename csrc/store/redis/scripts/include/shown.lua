@@ -1,2 +1,2 @@
--- How many holders, and waiters, one request looks at.
+-- How many holders, and waiters, a request looks at.
 local SHOWN = 1000

@@ -1,5 +1,5 @@
 -- Needs: all names, token, place, queue, limit; order and rank: ours.
--- A place in the queue, for the scripts join and refresh.
+-- A place in the queue, for join and refresh.
 
 -- We asked just now. new: we have no place yet.
 local function note_us(new)
@@ -8,9 +8,9 @@ local function note_us(new)
     units = ARGV[3], cap = ARGV[4], claim = ARGV[5], value = ARGV[11] })
 end
 
--- Drops the dead right before a place; the queue of a lock that is held for
--- long does not grow by them. before: the first of them, if it is known.
--- Returns 1 if there may be more, else 0 and who is ahead.
+-- Drops the dead right before a place, so the queue does not grow by them.
+-- before: the first of them, if known. Returns 1: there may be more; else 0 and
+-- the waiter ahead.
 local function clear(before)
   for _ = 1, 100 do
     if rank == 0 then return 0 end

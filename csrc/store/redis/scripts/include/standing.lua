@@ -1,16 +1,13 @@
--- Needs: call, Q, W. How those who wait stand there.
+-- Needs: call, Q, W. How a waiter stands in the queue.
 --
--- Q has the tokens by their order, in microseconds. Who joins for an exclusive
--- hold, as most do, is not written down besides: its order says when it asked,
--- and it is believed to live for a second from then. A half is added to the
--- order of all others, and of these W says how they stand there.
+-- Q has tokens by their order, in us. A plain waiter (exclusive, no value, a
+-- claim of CLAIM) has nothing in W: its order says when it asked, and it counts
+-- as alive for a second. Half a us marks the others, of which W tells.
 local function is_noted(score) return score % 1 ~= 0 end
 
--- How a waiter stands there: seen, when it asked last, 0: it was believed again
--- since; believed, until when it is believed to live (W has the span from the
--- one to the other); units, cap, claim; value, what it publishes, nil if
--- nothing. By its order and what W says; nil if W says nothing, or a claim that
--- is none: it may be dead, and nobody would end a hold that it has for longer.
+-- seen: the last request, 0: it was believed again since; believed: until when
+-- it counts as alive; units, cap, claim; value, or nil. nil if W says nothing,
+-- or no claim, since nobody would end its hold.
 local function standing(score, said)
   if score and not is_noted(score) then
     local seen = math.floor(score / 1000)

@@ -1,10 +1,10 @@
--- Needs: clock, L, H, P, I. What stands on the key now:
+-- Needs: clock, L, H, P, I. The state of the key:
 --   s.mode  nil (free), 'x' (exclusive, ours or a foreign client's), 's'
 --   s.value what L holds; s.used, s.cap: units in use and their limit (0: none)
---   s.clean I holds nothing of those who held before
--- L is the truth: H and P count only while L is the marker that P names, and
--- are not looked at otherwise; who begins to share drops what they hold then.
--- Shared holders whose time is over are forgotten, at most 1,000 in one call.
+--   s.clean I holds nothing of earlier holders
+-- L is the truth: H and P count only while L is the marker that P names. A
+-- first shared holder drops what they hold. At most 1,000 expired ones are
+-- forgotten.
 --@include permits
 local function keep(ttl)
   local left = call('PTTL', L)
@@ -27,7 +27,7 @@ local function forget(s, token)
   call('ZREM', H, token)
 end
 
--- After holders were forgotten: nobody left, or the latest one's time.
+-- After holders were forgotten: frees the key, or sets the latest one's time.
 local function settle(s)
   local last = call('ZRANGE', H, -1, -1, 'WITHSCORES')
   if not last[1] then

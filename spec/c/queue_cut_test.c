@@ -4,7 +4,7 @@
  * own host and loop, use one key; nobody may stay in the table whom nobody
  * answers for, and no wake-up may be lost. The death of a store is that the
  * kernel closes its pipe and its files: its host never runs again. Linked with
- * --wrap=pwrite. */
+ * --wrap=pwrite64. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -54,11 +54,11 @@ static int commits_left;     /* 0: nobody dies */
 static int good_commits;     /* 0: all; else the one after so many fails */
 static int writes_left = -1; /* -1: no limit; then the disk is full */
 
-ssize_t __real_pwrite(int fd, const void *data, size_t n, off_t at);
-ssize_t __wrap_pwrite(int fd, const void *data, size_t n, off_t at);
+ssize_t __real_pwrite64(int fd, const void *data, size_t n, off_t at);
+ssize_t __wrap_pwrite64(int fd, const void *data, size_t n, off_t at);
 
 /* A commit is the write of one of the two headers. */
-ssize_t __wrap_pwrite(int fd, const void *data, size_t n, off_t at) {
+ssize_t __wrap_pwrite64(int fd, const void *data, size_t n, off_t at) {
   bool header = (at == 0 || at == 2048) && n > sizeof(struct dlk_file_slot);
   if (writes_left == 0) {
     errno = ENOSPC;
@@ -70,7 +70,7 @@ ssize_t __wrap_pwrite(int fd, const void *data, size_t n, off_t at) {
     errno = ENOSPC;
     return -1;
   }
-  ssize_t done = __real_pwrite(fd, data, n, at);
+  ssize_t done = __real_pwrite64(fd, data, n, at);
   if (header && commits_left > 0 && --commits_left == 0)
     longjmp(died, 1);
   return done;

@@ -1,5 +1,5 @@
 /* The file store's table under interrupted writes: at every write, and at
- * every byte of one, a process may die. Linked with --wrap=pwrite, so a write
+ * every byte of one, a process may die. Linked with --wrap=pwrite64, so a write
  * can be cut; what is on disk then must be the state before or the state
  * after the commit, and the next process must be able to go on. */
 #include <errno.h>
@@ -11,19 +11,19 @@
 #include "store/file/format/name.h"
 #include "store/file/format/table.h"
 
-ssize_t __wrap_pwrite(int fd, const void *p, size_t n, off_t at);
-ssize_t __real_pwrite(int fd, const void *p, size_t n, off_t at);
+ssize_t __wrap_pwrite64(int fd, const void *p, size_t n, off_t at);
+ssize_t __real_pwrite64(int fd, const void *p, size_t n, off_t at);
 
 static long bytes_left = -1; /* -1: no limit */
 static int writes;
 static jmp_buf killed;
 
-ssize_t __wrap_pwrite(int fd, const void *p, size_t n, off_t at) {
+ssize_t __wrap_pwrite64(int fd, const void *p, size_t n, off_t at) {
   writes++;
   if (bytes_left < 0)
-    return __real_pwrite(fd, p, n, at);
+    return __real_pwrite64(fd, p, n, at);
   size_t part = n < (size_t)bytes_left ? n : (size_t)bytes_left;
-  if (part > 0 && __real_pwrite(fd, p, part, at) != (ssize_t)part)
+  if (part > 0 && __real_pwrite64(fd, p, part, at) != (ssize_t)part)
     abort();
   bytes_left -= (long)part;
   if (part < n)

@@ -1,4 +1,4 @@
--- Pipes of stores that somebody deletes, and a directory that is moved away and
+-- Pipes of stores that somebody deletes, and a lock file that is moved away and
 -- back: who is dead to those who come is dead to those who wait.
 
 local process = require "spec.support.process"
@@ -41,17 +41,6 @@ describe("an entry that is given up", function()
     a:hold("again", "key")
     assert.are.equal("more renewed", a:ask("renew", "more"))
   end)
-
-  it("with all of a directory that was moved is dead when it is back",
-    function()
-      local a, b = tool.start(dir), tool.start(dir)
-      a:hold("a", "key")
-      assert(uv.fs_rename(dir, dir .. ".x"))
-      assert.matches("^a lost", a:ask("renew", "a"))
-      assert(uv.fs_rename(dir .. ".x", dir))
-      b:acquire("b", "key", LATER)
-      b:expect("^b held", 20)
-    end)
 
   -- The pipe of the only store that lives.
   local function pipe()

@@ -11,9 +11,7 @@
  *     directory, stores that do not find our pipes take us for dead. "~store"
  *     may have several: the shared floor and ttl are high enough for all.
  * D4  An open file counts only while its name leads to it (dlk_file_named). A
- *     lock in any other file excludes nobody.
- * D5  A program may close a descriptor of ours. The store breaks then, but
- *     writes to no other file that gets the number (dlk_file_is_open). */
+ *     lock in any other file excludes nobody. */
 #include "store/file/dir/dir.h"
 
 #include <errno.h>
@@ -82,7 +80,6 @@ void dlk_file_dir_free(struct dlk_file_dir *d) {
   dlk_map_clear(&d->keys);
   dlk_map_clear(&d->peers);
   free(d->path);
-  free(d->wake_path);
   free(d->prefix);
 }
 
@@ -313,29 +310,18 @@ int dlk_file_own_open(struct dlk_file_dir *d, const char *name, mode_t mode,
   return fd;
 }
 
-int dlk_file_node_of(int fd, struct dlk_file_node *out) {
-  struct stat st;
-  if (fstat(fd, &st) != 0)
-    return errno;
-  *out = (struct dlk_file_node){st.st_dev, st.st_ino};
-  return 0;
-}
-
-bool dlk_file_is_open(int fd, const struct dlk_file_node *node) {
-  struct dlk_file_node now = {0};
-  return dlk_file_node_of(fd, &now) == 0 && now.dev == node->dev &&
-         now.ino == node->ino;
-}
-
 /* After a change of user we may not look; then only deletion counts. */
 bool dlk_file_named(const struct dlk_file_dir *d, const char *name, int fd,
-                    const struct dlk_file_node *node, mode_t *mode) {
-  struct stat st;
-  bool found = fstatat(d->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
-  if (found && (st.st_dev != node->dev || st.st_ino != node->ino))
+                    mode_t *mode) {
+  struct stat there, st;
+  if (fstat(fd, &st) != 0)
     return false;
-  if (!found && (errno == ENOENT || fstat(fd, &st) != 0 || st.st_nlink == 0))
+  if (fstatat(d->fd, name, &there, AT_SYMLINK_NOFOLLOW) != 0) {
+    if (errno == ENOENT || st.st_nlink == 0)
+      return false;
+  } else if (there.st_dev != st.st_dev || there.st_ino != st.st_ino) {
     return false;
+  }
   if (mode != NULL)
     *mode = st.st_mode & 07777;
   return true;

@@ -25,12 +25,6 @@
 
 struct dlk_file_dir;
 
-/* Names a file while a descriptor is open on it. */
-struct dlk_file_node {
-  dev_t dev;
-  ino_t ino;
-};
-
 struct dlk_file_dir_user {
   /* A store asks for a look at the token's slot. */
   void (*look)(struct dlk_file_dir *d, uint64_t token);
@@ -52,15 +46,12 @@ struct dlk_file_dir {
   bool read_only;
   uint8_t boot[16];
   /* meta.c */
-  int meta; /* -1 until connected */
-  struct dlk_file_node meta_node;
+  int meta;        /* -1 until connected */
   bool meta_good;  /* its magic was seen */
   int64_t ttl;     /* "~store" has this or more */
   int64_t longest; /* in any "~store" that we saw */
   /* liveness.c */
-  int wake; /* -1 until connected */
-  char *wake_path;
-  struct dlk_file_node wake_node;
+  int wake;          /* -1 until connected */
   uint64_t instance; /* of the pipe and our slots */
   uv_poll_t *wake_poll;
   size_t handles; /* not closed yet */
@@ -90,12 +81,9 @@ DIR *dlk_file_dir_list(const struct dlk_file_dir *d);
  * a file to be made, or 0. alone: it must have no second name. */
 int dlk_file_own_open(struct dlk_file_dir *d, const char *name, mode_t mode,
                       bool alone);
-int dlk_file_node_of(int fd, struct dlk_file_node *out);
-/* Whether the descriptor is still open on the file. */
-bool dlk_file_is_open(int fd, const struct dlk_file_node *node);
 /* mode: the file's mode, or NULL. */
 bool dlk_file_named(const struct dlk_file_dir *d, const char *name, int fd,
-                    const struct dlk_file_node *node, mode_t *mode);
+                    mode_t *mode);
 /* Whether an empty file may be ours. */
 bool dlk_file_marked(mode_t mode);
 

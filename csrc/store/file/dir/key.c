@@ -36,44 +36,7 @@ static void forget(struct dlk_file_dir *d, struct dlk_file_key *k) {
 }
 
 static bool named(const struct dlk_file_dir *d, struct dlk_file_key *k) {
-  return dlk_file_named(d, k->name, k->fd, &k->file, &k->mode);
-}
-
-/* ---- remnants: tables of before a restart ----
- *
- * Such a table has another boot id. Its times (CLOCK_BOOTTIME) mean nothing,
- * and a part of it may have missed the disk. Containers that share the
- * directory may see different ids, so it is a remnant only when nobody in it
- * lives.
- *
- * A hold of instance 0 (the rest of a min_hold, or the guard after damage) has
- * no pipe. It stands while since <= now < until, under any id; by chance also
- * after a restart, for until - since at most. A dead holder's min_hold does not
- * count: a job that starts with the machine would meet its own. */
-
-/* True also when it cannot be told. Slots count and not lists, parts of which
- * may be missing. */
-static bool anybody(struct dlk_file_dir *d) {
-  struct dlk_file_table *t = &d->table;
-  int64_t now = d->host->now(d->host);
-  uint64_t dead = 0;
-  for (uint32_t i = 1; i <= t->head.slots; i++) {
-    const struct dlk_file_slot *slot = dlk_file_table_at(t, i);
-    if (t->error != 0 || (slot->list == DLK_FILE_HELD && slot->instance == 0 &&
-                          slot->since <= now && now < slot->until))
-      return true;
-    if (slot->list == DLK_FILE_FREE || slot->instance == dead)
-      continue;
-    dead = slot->instance;
-    if (dlk_file_peer_alive(d, dead))
-      return true;
-  }
-  return false;
-}
-
-bool dlk_file_key_remnant(struct dlk_file_dir *d) {
-  return memcmp(d->table.head.boot, d->boot, sizeof d->boot) != 0 &&
-         !anybody(d);
+  return dlk_file_named(d, k->name, k->fd, &k->mode);
 }
 
 /* ---- closing ---- */
@@ -96,16 +59,14 @@ static bool idle(struct dlk_file_dir *d, const char *name, int fd) {
     return false;
   bool empty = count[DLK_FILE_HELD] == 0 && count[DLK_FILE_WAIT] == 0 &&
                count[DLK_FILE_WATCH] == 0;
-  return empty || dlk_file_key_remnant(d);
+  return empty || dlk_file_remnant(d);
 }
 
 void dlk_file_key_delete_idle(struct dlk_file_dir *d, const char *name,
                               int fd) {
-  struct dlk_file_node node;
   if (!idle(d, name, fd) || dlk_file_meta_lock(d) != 0)
     return;
-  if (dlk_file_node_of(fd, &node) == 0 &&
-      dlk_file_named(d, name, fd, &node, NULL) &&
+  if (dlk_file_named(d, name, fd, NULL) &&
       dlk_file_fence_keep(d, d->table.head.fence) == 0)
     unlinkat(d->fd, name, 0);
   dlk_file_unlock(d->meta);
@@ -179,7 +140,7 @@ static int find(struct dlk_file_dir *d, const char *key, size_t len,
   k->len = n;
   dlk_file_name(k->name, full, n);
   k->fd = dlk_file_key_open(d, k->name, create);
-  int error = k->fd < 0 ? -k->fd : dlk_file_node_of(k->fd, &k->file);
+  int error = k->fd < 0 ? -k->fd : 0;
   if (error == 0 && !dlk_map_put(&d->keys, &k->node, k->key, n))
     error = ENOMEM;
   if (error != 0) {
@@ -203,7 +164,7 @@ static int check_key(struct dlk_file_dir *d, struct dlk_file_key *k) {
     return (int)-n;
   if (n != (long)k->len || memcmp(key, k->key, k->len) != 0) {
     dlk_file_name(name, key, n < 0 ? 0 : (size_t)n);
-    if (n > 0 && dlk_file_named(d, name, k->fd, &k->file, NULL))
+    if (n > 0 && dlk_file_named(d, name, k->fd, NULL))
       return EEXIST;
     error = dlk_file_table_set_key(k->fd, k->key, k->len);
   }
@@ -225,37 +186,28 @@ static int begin(struct dlk_file_dir *d, struct dlk_file_key *k) {
   return 0;
 }
 
-/* Without our magic: whether we saw it there, or a loss of power may have taken
- * it. */
-static bool was_ours(const struct dlk_file_key *k, int error) {
-  return k->checked || (error == ENODATA && dlk_file_marked(k->mode));
-}
-
-/* A new table or a remnant is begun anew. */
+/* A new table or a remnant is begun anew. Without our magic a file is damaged
+ * if we saw that before, or a loss of power may have taken it. */
 static int load(struct dlk_file_dir *d, struct dlk_file_key *k) {
   int error = dlk_file_table_load(&d->table, k->fd);
-  if ((error == ENODATA || error == EPROTO) &&
-      !dlk_file_is_open(k->fd, &k->file))
-    return EBADF;
   if (error == ENODATA && k->mode == DLK_FILE_NEW)
     return begin(d, k);
-  if (error == ENODATA || error == EPROTO)
-    return was_ours(k, error) ? EUCLEAN : EPROTO;
+  if ((error == ENODATA && dlk_file_marked(k->mode)) ||
+      ((error == ENODATA || error == EPROTO) && k->checked))
+    return EUCLEAN;
   if (error != 0)
-    return error;
+    return error == ENODATA ? EPROTO : error;
+  if (dlk_file_remnant(d))
+    return begin(d, k);
   if (d->table.torn)
     return EUCLEAN;
-  if (dlk_file_key_remnant(d))
-    return begin(d, k);
-  if (d->table.error != 0)
-    return d->table.error;
   return k->checked ? 0 : check_key(d, k);
 }
 
 /* The same in a read-only directory. */
 static int look(struct dlk_file_dir *d, const struct dlk_file_key *k) {
   int error = dlk_file_table_load(&d->table, k->fd);
-  bool nobody = error == ENODATA || (error == 0 && dlk_file_key_remnant(d));
+  bool nobody = error == ENODATA || (error == 0 && dlk_file_remnant(d));
   return nobody ? ENOENT : error;
 }
 
@@ -280,7 +232,6 @@ static int guard(struct dlk_file_dir *d, const char *key, size_t len) {
   if (!d->user->holds(d, key, len) && !dlk_file_peers_alive(d))
     return 0;
   dlk_file_peers_wake(d);
-  dlk_file_peer_wake(d, d->instance, DLK_FILE_ALL);
   int error = dlk_file_ttl_longest(d, &ttl);
   uint32_t index = error == 0 ? dlk_file_table_take(t) : 0;
   if (index == 0)

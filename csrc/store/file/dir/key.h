@@ -2,6 +2,8 @@
 #ifndef DLK_STORE_FILE_DIR_KEY_H
 #define DLK_STORE_FILE_DIR_KEY_H
 
+#include <string.h>
+
 #include "store/file/dir/dir.h"
 #include "store/file/format/name.h"
 
@@ -9,7 +11,6 @@ struct dlk_file_key {
   struct dlk_map_node node;
   struct dlk_list link;
   int fd;
-  struct dlk_file_node file;
   bool checked; /* the key in the file is this one */
   mode_t mode;
   char name[DLK_FILE_NAME];
@@ -56,9 +57,12 @@ bool dlk_file_key_name(const struct dlk_file_dir *d, const char *key,
 /* fd, or -errno. */
 int dlk_file_key_open(struct dlk_file_dir *d, const char *name, bool create);
 
-/* Whether the loaded table is a remnant (key.c). An unreadable table sets its
- * error and is none. */
-bool dlk_file_key_remnant(struct dlk_file_dir *d);
+/* Whether the loaded table is of before a restart: its times mean nothing, and
+ * a part of it may have missed the disk. dlk_file_boot_keep lets no store of
+ * another boot id live beside ours. */
+static inline bool dlk_file_remnant(const struct dlk_file_dir *d) {
+  return memcmp(d->table.head.boot, d->boot, sizeof d->boot) != 0;
+}
 /* Whether the key in the file has this name. */
 bool dlk_file_key_said(const char *name, int fd);
 /* Deletes the file if it is idle; needs its mutex. */

@@ -94,24 +94,12 @@ static int poll_wake(struct dlk_file_dir *d, int fd) {
   return 0;
 }
 
-/* For dlk_file_wake_lost. */
-static int note_wake(struct dlk_file_dir *d, const char *name) {
-  struct stat st;
-  size_t size = strlen(d->path) + strlen(name) + 2;
-  char *path = realloc(d->wake_path, size);
-  if (path == NULL)
-    return ENOMEM;
-  d->wake_path = path;
-  snprintf(path, size, "%s/%s", d->path, name);
-  if (fstatat(d->fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
-    return errno;
-  d->wake_node = (struct dlk_file_node){st.st_dev, st.st_ino};
-  return 0;
-}
-
 int dlk_file_wake_open(struct dlk_file_dir *d) {
   char name[32];
   uint64_t instance = 0;
+  int error = dlk_file_boot_keep(d, dlk_file_peers_alive);
+  if (error != 0)
+    return error;
   while (instance == 0)
     d->host->random(d->host, &instance, sizeof instance);
   wake_name(name, instance);
@@ -119,9 +107,7 @@ int dlk_file_wake_open(struct dlk_file_dir *d) {
     return errno;
   fchmodat(d->fd, name, DLK_FILE_MADE, 0); /* the umask may cut it */
   int fd = dlk_file_fd_open(d->fd, name, O_RDWR | O_NONBLOCK, 0);
-  int error = fd < 0 ? -fd : note_wake(d, name);
-  if (error == 0)
-    error = poll_wake(d, fd);
+  error = fd < 0 ? -fd : poll_wake(d, fd);
   if (error != 0) {
     unlinkat(d->fd, name, 0);
     dlk_file_fd_close(fd);
@@ -134,15 +120,9 @@ int dlk_file_wake_open(struct dlk_file_dir *d) {
 }
 
 bool dlk_file_wake_lost(const struct dlk_file_dir *d) {
-  struct stat st;
-  if (d->wake < 0)
-    return true;
-  if (stat(d->wake_path, &st) == 0)
-    return st.st_ino != d->wake_node.ino;
-  if (errno == ENOENT || errno == ENOTDIR)
-    return true;
-  /* After a change of user we may not look. */
-  return fstat(d->wake, &st) != 0 || st.st_nlink == 0;
+  char name[32];
+  wake_name(name, d->instance);
+  return d->wake < 0 || !dlk_file_named(d, name, d->wake, NULL);
 }
 
 /* The name goes first, so nobody takes us for alive. */
@@ -335,34 +315,32 @@ bool dlk_file_peer_wake(struct dlk_file_dir *d, uint64_t instance,
   return error != ESRCH && error != EPIPE;
 }
 
-/* 0: no other store lives. */
-static uint64_t next_alive(struct dlk_file_dir *d, DIR *dir) {
-  const struct dirent *found;
-  uint64_t instance;
-  while ((found = readdir(dir)) != NULL)
-    if (wake_instance(found->d_name, &instance) && instance != d->instance &&
-        dlk_file_peer_alive(d, instance))
-      return instance;
-  return 0;
-}
-
 bool dlk_file_peers_alive(struct dlk_file_dir *d) {
   DIR *dir = dlk_file_dir_list(d);
-  if (dir == NULL)
-    return true;
-  bool any = next_alive(d, dir) != 0;
-  closedir(dir);
+  const struct dirent *found;
+  struct stat st;
+  uint64_t instance;
+  bool any = dir == NULL;
+  while (!any && (found = readdir(dir)) != NULL)
+    if (wake_instance(found->d_name, &instance) && instance != d->instance) {
+      int fd = open_pipe(d, found->d_name, &st);
+      any = fd != -ENXIO && fd != -ENOENT;
+      dlk_file_fd_close(fd);
+    }
+  if (dir != NULL)
+    closedir(dir);
   return any;
 }
 
 void dlk_file_peers_wake(struct dlk_file_dir *d) {
-  uint64_t instance;
   DIR *dir = dlk_file_dir_list(d);
-  if (dir == NULL)
-    return;
-  while ((instance = next_alive(d, dir)) != 0)
-    dlk_file_peer_wake(d, instance, DLK_FILE_ALL);
-  closedir(dir);
+  const struct dirent *found;
+  uint64_t instance;
+  while (dir != NULL && (found = readdir(dir)) != NULL)
+    if (wake_instance(found->d_name, &instance))
+      dlk_file_peer_wake(d, instance, DLK_FILE_ALL);
+  if (dir != NULL)
+    closedir(dir);
 }
 
 static bool watched(const struct dlk_file_watcher *watcher, uint64_t instance) {

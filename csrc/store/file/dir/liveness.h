@@ -11,7 +11,7 @@ struct dlk_file_watcher {
 
 /* Needs the meta mutex. */
 int dlk_file_wake_open(struct dlk_file_dir *d);
-/* Whether its path no longer leads to it. */
+/* Whether its name no longer leads to it. */
 bool dlk_file_wake_lost(const struct dlk_file_dir *d);
 void dlk_file_wake_close(struct dlk_file_dir *d);
 
@@ -22,7 +22,7 @@ bool dlk_file_peer_wake(struct dlk_file_dir *d, uint64_t instance,
                         uint64_t token);
 /* Whether another store lives, or it cannot be told. */
 bool dlk_file_peers_alive(struct dlk_file_dir *d);
-/* Has all others look at all of their slots. */
+/* Has all stores, ours too, look at all of their slots. */
 void dlk_file_peers_wake(struct dlk_file_dir *d);
 /* ESRCH: the store is dead already. */
 int dlk_file_peer_watch(struct dlk_file_dir *d, struct dlk_file_watcher *w,

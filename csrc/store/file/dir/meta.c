@@ -8,7 +8,8 @@
  * - the longest ttl asked for here, which bounds the belief in a lease that a
  *   damaged file does not show. A store writes what it remembers when "~store"
  *   was deleted;
- * - the time of the last sweep, or where the next one begins. */
+ * - the time of the last sweep, or where the next one begins;
+ * - the boot id that its stores see. */
 #include "store/file/dir/meta.h"
 
 #include <errno.h>
@@ -27,15 +28,16 @@
 struct meta {
   uint64_t magic;
   int64_t floor, swept, cursor, ttl;
+  uint8_t boot[16];
   uint64_t check;
 };
 
 static uint64_t sum_of(const struct meta *m) {
-  uint64_t sum = MAGIC ^ (uint64_t)m->floor;
-  sum *= UINT64_C(0x9e3779b97f4a7c15);
-  sum = (sum ^ sum >> 31 ^ (uint64_t)m->swept) * UINT64_C(0xbf58476d1ce4e5b9);
-  sum = (sum ^ sum >> 27 ^ (uint64_t)m->cursor) * UINT64_C(0x94d049bb133111eb);
-  return (sum ^ sum >> 29 ^ (uint64_t)m->ttl) * UINT64_C(0x9e3779b97f4a7c15);
+  uint64_t words[offsetof(struct meta, check) / 8], sum = MAGIC;
+  memcpy(words, m, sizeof words);
+  for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+    sum = (sum ^ sum >> 29 ^ words[i]) * UINT64_C(0x9e3779b97f4a7c15);
+  return sum;
 }
 
 /* Above all fences so far, unless the clock stepped back. 0: the clock cannot
@@ -46,11 +48,6 @@ static int64_t fence_seed(void) {
   if (ts.tv_sec >= DLK_FILE_FENCES / 32000)
     return 0;
   return (int64_t)ts.tv_sec * 32000 + ts.tv_nsec / (1000000 / 32);
-}
-
-static bool is_nothing(const struct meta *m) {
-  static const struct meta nothing;
-  return memcmp(m, &nothing, sizeof nothing) == 0;
 }
 
 static int64_t longer(int64_t a, int64_t b) {
@@ -65,8 +62,9 @@ void dlk_file_meta_close(struct dlk_file_dir *d) {
 /* Without the mutex half of a write may be seen, so it is read again. A file
  * that was good while open stays ours. */
 static int read_meta(struct dlk_file_dir *d, struct meta *m) {
+  static const struct meta nothing;
   struct stat st;
-  *m = (struct meta){0};
+  *m = nothing;
   for (int i = 0; i < 3; i++) {
     if (pread(d->meta, m, sizeof *m, 0) < 0)
       return errno;
@@ -78,20 +76,19 @@ static int read_meta(struct dlk_file_dir *d, struct meta *m) {
   }
   if (fstat(d->meta, &st) != 0)
     return errno;
-  if (st.st_dev != d->meta_node.dev || st.st_ino != d->meta_node.ino)
-    return EBADF;
-  bool ours = d->meta_good || m->magic == MAGIC ||
-              (is_nothing(m) && dlk_file_marked(st.st_mode));
-  if (!ours)
+  bool blank =
+      memcmp(m, &nothing, sizeof *m) == 0 && dlk_file_marked(st.st_mode);
+  if (!blank && !d->meta_good && m->magic != MAGIC)
     return EBADMSG;
   *m = (struct meta){.magic = MAGIC, .floor = fence_seed()};
+  memcpy(m->boot, d->boot, sizeof m->boot);
   return 0;
 }
 
 /* Opens "~store", again if its name leads elsewhere. EBADMSG: not ours. */
 static int open_meta(struct dlk_file_dir *d) {
   struct meta m;
-  if (d->meta >= 0 && dlk_file_named(d, "~store", d->meta, &d->meta_node, NULL))
+  if (d->meta >= 0 && dlk_file_named(d, "~store", d->meta, NULL))
     return 0;
   dlk_file_meta_close(d);
   int fd = dlk_file_own_open(d, "~store", DLK_FILE_MADE, false);
@@ -100,13 +97,9 @@ static int open_meta(struct dlk_file_dir *d) {
   d->meta = fd;
   d->meta_good = false;
   d->ttl = 0;
-  int error = dlk_file_node_of(fd, &d->meta_node);
-  if (error == 0)
-    error = read_meta(d, &m);
-  if (error == 0)
-    return 0;
-  dlk_file_fd_close(fd);
-  d->meta = -1;
+  int error = read_meta(d, &m);
+  if (error != 0)
+    dlk_file_meta_close(d);
   return error;
 }
 
@@ -124,6 +117,18 @@ static int write_meta(struct dlk_file_dir *d, struct meta *m) {
   m->check = sum_of(m);
   ssize_t n = dlk_quiet_pwrite(d->meta, m, sizeof *m, 0);
   return n == (ssize_t)sizeof *m ? 0 : n < 0 ? errno : EIO;
+}
+
+int dlk_file_boot_keep(struct dlk_file_dir *d,
+                       bool (*others)(struct dlk_file_dir *d)) {
+  struct meta m;
+  int error = read_meta(d, &m);
+  if (error != 0 || memcmp(m.boot, d->boot, sizeof m.boot) == 0)
+    return error;
+  if (others(d))
+    return EXDEV;
+  memcpy(m.boot, d->boot, sizeof m.boot);
+  return write_meta(d, &m);
 }
 
 int dlk_file_fence_floor(struct dlk_file_dir *d, int64_t *floor) {

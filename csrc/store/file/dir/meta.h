@@ -7,6 +7,10 @@
 int dlk_file_meta_lock(struct dlk_file_dir *d);
 int dlk_file_meta_try_lock(struct dlk_file_dir *d);
 void dlk_file_meta_close(struct dlk_file_dir *d);
+/* Before a store begins; needs the mutex. EXDEV: `others` live here, and see
+ * another boot id. */
+int dlk_file_boot_keep(struct dlk_file_dir *d,
+                       bool (*others)(struct dlk_file_dir *d));
 /* A new file's fences begin above the floor. */
 int dlk_file_fence_floor(struct dlk_file_dir *d, int64_t *floor);
 /* Raises the floor; needs the mutex. */

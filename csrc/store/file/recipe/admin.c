@@ -250,7 +250,7 @@ static long used_key(struct dlk_file_dir *d, const char *name,
       dlk_file_name_is(name, key, (size_t)n) &&
       memcmp(key, d->prefix, skip) == 0 &&
       (op->key_len == 0 || memcmp(key + skip, op->key, op->key_len) == 0);
-  bool used = match && !dlk_file_key_remnant(d) &&
+  bool used = match && !dlk_file_remnant(d) &&
               (dlk_file_first_in(d, DLK_FILE_HELD) != 0 ||
                dlk_file_first_in(d, DLK_FILE_WAIT) != 0);
   dlk_file_fd_close(fd);

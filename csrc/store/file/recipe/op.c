@@ -224,16 +224,13 @@ static int connect_wake(struct dlk_file_store *s, bool check) {
   struct dlk_file_dir *d = &s->dir;
   if (d->wake >= 0 && !(check && dlk_file_wake_lost(d)))
     return 0;
-  bool lost = dlk_file_dir_lost(d);
-  int error = d->read_only ? EROFS : 0;
-  if (!lost && error == 0)
-    error = dlk_file_meta_lock(d);
-  if (!lost && error == 0) {
+  int error = d->read_only ? EROFS : dlk_file_meta_lock(d);
+  if (error == 0) {
     dlk_file_wake_close(d);
     error = dlk_file_wake_open(d);
     leave_meta(s, error == 0);
   }
-  if (!lost && (error != ENOENT || !dlk_file_dir_lost(d)))
+  if (error != ENOENT || !dlk_file_dir_lost(d))
     return error;
   dlk_file_disconnect(d);
   return EAGAIN;
@@ -270,6 +267,14 @@ int dlk_file_ready(struct dlk_file_op *f) {
   int error = connect_wake(s, f->op->kind != DLK_OP_RELEASE);
   if (error == 0 || !needs_pipe(f->op, error))
     return 0;
+  if (error == EXDEV) {
+    dlk_error_set(&err, DLK_UNSUPPORTED,
+                  "processes that see another boot id use %s; show all one "
+                  "/proc/sys/kernel/random/boot_id, or name another directory",
+                  s->dir.path);
+    dlk_file_end(f, &err);
+    return ECANCELED;
+  }
   dlk_file_fail(f, error);
   return ECANCELED;
 }

@@ -34,7 +34,7 @@ static void end(struct dlk_file_store *s, bool all) {
 static void drop_dead(struct dlk_file_dir *d, const char *name, int fd) {
   d->holders_changed = false;
   if (dlk_file_table_load(&d->table, fd) != 0 || d->table.torn ||
-      !dlk_file_key_said(name, fd) || dlk_file_key_remnant(d))
+      !dlk_file_key_said(name, fd) || dlk_file_remnant(d))
     return;
   dlk_file_settle(d);
   dlk_file_tell(d);

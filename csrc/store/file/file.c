@@ -16,11 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/file/recipe/admin.h"
-#include "store/file/recipe/entry.h"
-#include "store/file/recipe/hold.h"
-#include "store/file/recipe/sweep.h"
-#include "store/file/recipe/wait.h"
+#include "store/file/recipe/steps.h"
 #include "store/kit/admission.h"
 
 #define PATH_LIMIT 4000
@@ -59,56 +55,48 @@ static void step(struct dlk_file_op *f) {
     steps[f->op->kind](f);
 }
 
-/* A request never granted would block all behind it. */
-static bool possible(struct dlk_file_op *f) {
-  struct dlk_error err;
-  const struct dlk_lease *lease = f->op->lease;
-  if (lease->value_len > DLK_FILE_VALUE)
+static void submit(void *store, struct dlk_op *op) {
+  struct dlk_file_op *f = op->data;
+  const struct dlk_lease *lease = op->lease;
+  struct dlk_error err = {.code = DLK_OK};
+  dlk_file_op_begin(store, op, step);
+  if (op->kind == DLK_OP_ACQUIRE && lease->value_len > DLK_FILE_VALUE)
     dlk_error_set(&err, DLK_INVALID,
                   "the file store can publish values of at most %d bytes",
                   DLK_FILE_VALUE);
-  else if (!dlk_within(lease->want, 0))
+  else if (op->kind == DLK_OP_ACQUIRE && !dlk_within(lease->want, 0))
     dlk_error_set(&err, DLK_INVALID, "%u permits asked of a semaphore of %u",
                   (unsigned)lease->want.units, (unsigned)lease->want.cap);
-  else
-    return true;
-  dlk_file_end(f, &err);
-  return false;
-}
-
-static void submit(void *store, struct dlk_op *op) {
-  struct dlk_file_op *f = op->data;
-  dlk_file_op_begin(store, op, step);
-  if (op->kind != DLK_OP_ACQUIRE || possible(f))
+  if (err.code == DLK_OK)
     step(f);
-}
-
-/* Nothing of the op is in the table. If it saw no holder, only a mutex was in
- * its way. */
-static void cancel_start(struct dlk_file_op *f) {
-  struct dlk_error err = {.code = f->op->ending};
-  char q[DLK_QUOTED_MAX];
-  if (err.code == DLK_TIMEOUT && f->op->kind != DLK_OP_CHANGE &&
-      f->op->holder[0] == '\0')
-    dlk_error_set(&err, f->op->wait ? DLK_TIMEOUT : DLK_UNAVAILABLE,
-                  "the lock file of %s in %s is busy all the time; look for a "
-                  "process of this user that is stopped (state T) and "
-                  "continue or kill it",
-                  dlk_quote(q, f->op->key, f->op->key_len), f->store->dir.path);
-  dlk_file_end(f, &err);
+  else /* never granted, it would block all behind it */
+    dlk_file_end(f, &err);
 }
 
 static void cancel(void *store, struct dlk_op *op) {
   struct dlk_file_op *f = op->data;
+  struct dlk_error err = {.code = op->ending};
+  char q[DLK_QUOTED_MAX];
   (void)store;
   if (f->phase == DLK_FILE_QUEUED) {
     f->phase = DLK_FILE_LEAVING;
     f->tries = 0;
     dlk_file_unwatch(f);
     dlk_file_leave(f);
-  } else if (!dlk_file_must_go_on(f)) {
-    cancel_start(f);
+    return;
   }
+  if (dlk_file_must_go_on(f))
+    return;
+  /* Nothing of the op is in the table. If it saw no holder, only a mutex was
+   * in its way. */
+  if (err.code == DLK_TIMEOUT && op->kind != DLK_OP_CHANGE &&
+      op->holder[0] == '\0')
+    dlk_error_set(&err, op->wait ? DLK_TIMEOUT : DLK_UNAVAILABLE,
+                  "the lock file of %s in %s is busy all the time; look for a "
+                  "process of this user that is stopped (state T) and "
+                  "continue or kill it",
+                  dlk_quote(q, op->key, op->key_len), f->store->dir.path);
+  dlk_file_end(f, &err);
 }
 
 static enum dlk_code check_conf(const struct dlk_conf *conf,

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "store/file/dir/descriptors.h"
+#include "store/file/dir/process.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -44,24 +44,20 @@ static void install(void) {
   handled = pthread_atfork(before, after_parent, after_child) == 0;
 }
 
-static bool reserve(void) {
-  if (count < room)
-    return true;
-  size_t more = room == 0 ? 64 : room * 2;
-  int *grown = realloc(fds, more * sizeof *fds);
-  if (grown == NULL)
-    return false;
-  fds = grown;
-  room = more;
-  return true;
-}
-
 /* No fork may come between open and register. */
 int dlk_file_fd_open(int dir, const char *name, int flags, mode_t mode) {
   pthread_once(&once, install);
   pthread_mutex_lock(&mutex);
   int result = -ENOMEM;
-  if (handled && reserve()) {
+  if (count == room) {
+    size_t more = room == 0 ? 64 : room * 2;
+    int *grown = realloc(fds, more * sizeof *fds);
+    if (grown != NULL) {
+      fds = grown;
+      room = more;
+    }
+  }
+  if (handled && count < room) {
     int fd = openat(dir, name, flags | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, mode);
     result = fd < 0 ? -errno : fd;
     if (fd >= 0)
@@ -71,22 +67,17 @@ int dlk_file_fd_open(int dir, const char *name, int flags, mode_t mode) {
   return result;
 }
 
-static bool unregister(int fd) {
-  for (size_t i = count; i > 0; i--)
-    if (fds[i - 1] == fd) {
-      fds[i - 1] = fds[--count];
-      return true;
-    }
-  return false;
-}
-
 /* No fork may come between close and unregister: the child would close
  * another's number. */
 void dlk_file_fd_close(int fd) {
   if (fd < 0)
     return;
   pthread_mutex_lock(&mutex);
-  if (unregister(fd))
-    close(fd);
+  for (size_t i = count; i > 0; i--)
+    if (fds[i - 1] == fd) {
+      fds[i - 1] = fds[--count];
+      close(fd);
+      break;
+    }
   pthread_mutex_unlock(&mutex);
 }

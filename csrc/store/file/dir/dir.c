@@ -26,8 +26,7 @@
 #include <unistd.h>
 
 #include "core/quiet.h"
-#include "store/file/dir/descriptors.h"
-#include "store/file/dir/temporary.h"
+#include "store/file/dir/process.h"
 
 #define SPINS 40
 #define TRIES 8
@@ -48,19 +47,15 @@ static const struct {
     {0xbeefdead, "SNFS"},     {0x61636673, "ACFS"},
 };
 
-/* A slash at the end would follow a link. */
-static char *trimmed(const char *path) {
-  size_t n = strlen(path);
-  while (n > 1 && path[n - 1] == '/')
-    n--;
-  return strndup(path, n);
-}
-
 bool dlk_file_dir_init(struct dlk_file_dir *d, struct dlk_host *host,
                        const struct dlk_conf *conf, uint32_t seed) {
   d->host = host;
   d->temporary = strcmp(conf->scheme, "memory") == 0;
-  d->path = trimmed(conf->path);
+  /* A slash at the end would follow a link. */
+  size_t n = strlen(conf->path);
+  while (n > 1 && conf->path[n - 1] == '/')
+    n--;
+  d->path = strndup(conf->path, n);
   d->prefix = strdup(conf->prefix);
   if (d->path == NULL || d->prefix == NULL) {
     free(d->path);
@@ -151,25 +146,19 @@ static enum dlk_code check_owner(struct dlk_file_dir *d, int fd,
   return DLK_OK;
 }
 
-/* 0, or an errno. */
-static int read_boot(uint8_t boot[16]) {
+/* The text is 32 digits with dashes between. */
+static enum dlk_code check_boot(struct dlk_file_dir *d, struct dlk_error *err) {
   char text[64] = {0};
   int fd = open(BOOT_ID, O_RDONLY | O_CLOEXEC);
-  if (fd < 0)
-    return errno;
-  int error = read(fd, text, sizeof text - 1) < 0 ? errno : 0;
-  close(fd);
+  int error = fd < 0 || read(fd, text, sizeof text - 1) < 0 ? errno : 0;
+  if (fd >= 0)
+    close(fd);
   const char *at = text;
   for (int i = 0; i < 16 && error == 0; i++, at += 2) {
     at += *at == '-';
-    if (sscanf(at, "%2hhx", &boot[i]) != 1)
+    if (sscanf(at, "%2hhx", &d->boot[i]) != 1)
       error = ENODATA;
   }
-  return error;
-}
-
-static enum dlk_code check_boot(struct dlk_file_dir *d, struct dlk_error *err) {
-  int error = read_boot(d->boot);
   if (error == 0)
     return DLK_OK;
   if (error == EMFILE || error == ENFILE)

@@ -12,16 +12,14 @@
 #include "store/file/dir/key.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "store/file/dir/descriptors.h"
 #include "store/file/dir/liveness.h"
 #include "store/file/dir/meta.h"
-#include "store/file/dir/temporary.h"
+#include "store/file/dir/process.h"
 
 #define TRIES 8
 #define FILES_MAX 64 /* key files kept open */
@@ -48,26 +46,21 @@ bool dlk_file_key_said(const char *name, int fd) {
 }
 
 /* A damaged file stays until its key is asked for. */
-static bool idle(struct dlk_file_dir *d, const char *name, int fd) {
-  const uint32_t *count = d->table.head.count;
-  struct stat st;
-  int error = dlk_file_table_load(&d->table, fd);
-  if (error != 0)
-    return error == ENODATA && fstat(fd, &st) == 0 &&
-           (st.st_mode & 07777) == DLK_FILE_NEW;
-  if (d->table.torn || !dlk_file_key_said(name, fd))
-    return false;
-  bool empty = count[DLK_FILE_HELD] == 0 && count[DLK_FILE_WAIT] == 0 &&
-               count[DLK_FILE_WATCH] == 0;
-  return empty || dlk_file_remnant(d);
-}
-
 void dlk_file_key_delete_idle(struct dlk_file_dir *d, const char *name,
                               int fd) {
-  if (!idle(d, name, fd) || dlk_file_meta_lock(d) != 0)
+  const struct dlk_file_head *h = &d->table.head;
+  struct stat st;
+  int error = dlk_file_table_load(&d->table, fd);
+  bool idle = error == 0 && !d->table.torn && dlk_file_key_said(name, fd);
+  if (error == ENODATA)
+    idle = fstat(fd, &st) == 0 && (st.st_mode & 07777) == DLK_FILE_NEW;
+  else if (!dlk_file_remnant(d))
+    idle = idle && h->count[DLK_FILE_HELD] == 0 &&
+           h->count[DLK_FILE_WAIT] == 0 && h->count[DLK_FILE_WATCH] == 0;
+  if (!idle || dlk_file_meta_lock(d) != 0)
     return;
   if (dlk_file_named(d, name, fd, NULL) &&
-      dlk_file_fence_keep(d, d->table.head.fence) == 0)
+      dlk_file_fence_keep(d, h->fence) == 0)
     unlinkat(d->fd, name, 0);
   dlk_file_unlock(d->meta);
 }
@@ -190,6 +183,10 @@ static int begin(struct dlk_file_dir *d, struct dlk_file_key *k) {
  * if we saw that before, or a loss of power may have taken it. */
 static int load(struct dlk_file_dir *d, struct dlk_file_key *k) {
   int error = dlk_file_table_load(&d->table, k->fd);
+  if (d->read_only && (error != 0 || dlk_file_remnant(d)))
+    return error == 0 || error == ENODATA ? ENOENT : error;
+  if (d->read_only)
+    return 0;
   if (error == ENODATA && k->mode == DLK_FILE_NEW)
     return begin(d, k);
   if ((error == ENODATA && dlk_file_marked(k->mode)) ||
@@ -202,13 +199,6 @@ static int load(struct dlk_file_dir *d, struct dlk_file_key *k) {
   if (d->table.torn)
     return EUCLEAN;
   return k->checked ? 0 : check_key(d, k);
-}
-
-/* The same in a read-only directory. */
-static int look(struct dlk_file_dir *d, const struct dlk_file_key *k) {
-  int error = dlk_file_table_load(&d->table, k->fd);
-  bool nobody = error == ENODATA || (error == 0 && dlk_file_remnant(d));
-  return nobody ? ENOENT : error;
 }
 
 /* ---- damage ----
@@ -283,7 +273,7 @@ int dlk_file_key_enter(struct dlk_file_dir *d, const char *key, size_t len,
       return error;
     d->holders_changed = false;
     if (named(d, k))
-      error = d->read_only ? look(d, k) : load(d, k);
+      error = load(d, k);
     else
       error = ESTALE;
     if (error == EUCLEAN && !d->read_only)

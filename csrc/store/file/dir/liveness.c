@@ -8,8 +8,8 @@
  *     writing fails with ENXIO, and a writer that polls sees EPOLLERR.
  * L4  A FIFO's name is made, opened and, of a dead store, deleted under the
  *     mutex of "~store". So no new pipe is taken for a dead one.
- * L5  A FIFO without a name counts as dead. Its store sees that by the whole
- *     path (dlk_file_wake_lost), and starts anew as another instance. */
+ * L5  A FIFO without a name counts as dead. Its store sees that
+ *     (dlk_file_wake_lost) and starts anew as another instance. */
 #include "store/file/dir/liveness.h"
 
 #include <errno.h>
@@ -23,20 +23,19 @@
 
 #include "core/quiet.h"
 #include "core/trace.h"
-#include "store/file/dir/descriptors.h"
 #include "store/file/dir/meta.h"
+#include "store/file/dir/process.h"
 
 #define PEERS_MAX 64 /* other stores' pipes kept open unwatched */
 
 /* Another store's pipe. */
 struct peer {
+  uv_poll_t poll; /* first: `closed` frees the peer by it */
   struct dlk_map_node node;
   struct dlk_list link;     /* in idle, without watchers */
   struct dlk_list watchers; /* struct watch */
-  struct dlk_file_dir *dir;
   uint64_t instance;
   int fd;
-  uv_poll_t poll;
 };
 
 struct watch {
@@ -66,32 +65,12 @@ static void read_tokens(uv_poll_t *poll, int status, int events) {
   }
 }
 
-static void closed_wake(uv_handle_t *handle) {
+static void closed(uv_handle_t *handle) {
   struct dlk_file_dir *d = handle->data;
   free(handle);
   d->handles--;
   if (d->stopping && d->handles == 0)
     d->host->stopped(d->host);
-}
-
-static int poll_wake(struct dlk_file_dir *d, int fd) {
-  uv_poll_t *poll = malloc(sizeof *poll);
-  if (poll == NULL)
-    return ENOMEM;
-  int error = uv_poll_init(d->host->loop(d->host), poll, fd);
-  if (error != 0) {
-    free(poll);
-    return -error;
-  }
-  d->handles++;
-  poll->data = d;
-  error = uv_poll_start(poll, UV_READABLE, read_tokens);
-  if (error != 0) {
-    uv_close((uv_handle_t *)poll, closed_wake);
-    return -error;
-  }
-  d->wake_poll = poll;
-  return 0;
 }
 
 int dlk_file_wake_open(struct dlk_file_dir *d) {
@@ -107,12 +86,26 @@ int dlk_file_wake_open(struct dlk_file_dir *d) {
     return errno;
   fchmodat(d->fd, name, DLK_FILE_MADE, 0); /* the umask may cut it */
   int fd = dlk_file_fd_open(d->fd, name, O_RDWR | O_NONBLOCK, 0);
-  error = fd < 0 ? -fd : poll_wake(d, fd);
+  uv_poll_t *poll = malloc(sizeof *poll);
+  if (fd < 0 || poll == NULL)
+    error = fd < 0 ? -fd : ENOMEM;
+  else
+    error = -uv_poll_init(d->host->loop(d->host), poll, fd);
+  if (error == 0) {
+    d->handles++;
+    poll->data = d;
+    error = -uv_poll_start(poll, UV_READABLE, read_tokens);
+    if (error != 0)
+      uv_close((uv_handle_t *)poll, closed);
+  } else {
+    free(poll);
+  }
   if (error != 0) {
     unlinkat(d->fd, name, 0);
     dlk_file_fd_close(fd);
     return error;
   }
+  d->wake_poll = poll;
   d->wake = fd;
   d->instance = instance;
   d->host->watch(d->host, fd);
@@ -134,32 +127,22 @@ void dlk_file_wake_close(struct dlk_file_dir *d) {
   wake_name(name, d->instance);
   if (d->fd >= 0)
     unlinkat(d->fd, name, 0);
-  uv_close((uv_handle_t *)d->wake_poll, closed_wake);
+  uv_close((uv_handle_t *)d->wake_poll, closed);
   d->wake_poll = NULL;
   dlk_file_fd_close(d->wake);
   d->wake = -1;
   d->instance = 0;
 }
 
-static void closed_peer(uv_handle_t *handle) {
-  struct peer *p = handle->data;
-  struct dlk_file_dir *d = p->dir;
-  free(p);
-  d->handles--;
-  if (d->stopping && d->handles == 0)
-    d->host->stopped(d->host);
-}
-
 /* libuv frees it later. */
-static void drop(struct peer *p) {
-  struct dlk_file_dir *d = p->dir;
+static void drop(struct dlk_file_dir *d, struct peer *p) {
   if (p->fd < 0)
     return;
   dlk_map_remove(&d->peers, &p->node);
   if (!dlk_list_empty(&p->link))
     d->idle_count--;
   dlk_list_remove(&p->link);
-  uv_close((uv_handle_t *)&p->poll, closed_peer);
+  uv_close((uv_handle_t *)&p->poll, closed);
   dlk_file_fd_close(p->fd);
   p->fd = -1;
 }
@@ -196,9 +179,13 @@ void dlk_file_peer_bury(struct dlk_file_dir *d, const char *name) {
 }
 
 /* Each watcher looks for itself what that means to it. */
-static void died(struct peer *p) {
+static void died(uv_poll_t *poll, int status, int events) {
+  struct peer *p = DLK_CONTAINER(poll, struct peer, poll);
+  struct dlk_file_dir *d = poll->data;
   char name[32];
   struct dlk_list waiting;
+  (void)status;
+  (void)events;
   dlk_list_init(&waiting);
   wake_name(name, p->instance);
   while (!dlk_list_empty(&p->watchers)) {
@@ -207,8 +194,7 @@ static void died(struct peer *p) {
     dlk_list_append(&waiting, node);
     DLK_CONTAINER(node, struct watch, of_peer)->peer = NULL;
   }
-  struct dlk_file_dir *d = p->dir;
-  drop(p);
+  drop(d, p);
   dlk_file_peer_bury(d, name);
   while (!dlk_list_empty(&waiting)) {
     struct watch *w = DLK_CONTAINER(waiting.next, struct watch, of_peer);
@@ -218,12 +204,6 @@ static void died(struct peer *p) {
     free(w);
     watcher->died(watcher);
   }
-}
-
-static void on_poll(uv_poll_t *poll, int status, int events) {
-  (void)status;
-  (void)events;
-  died(poll->data);
 }
 
 static int add(struct dlk_file_dir *d, uint64_t instance, struct peer **out) {
@@ -242,7 +222,6 @@ static int add(struct dlk_file_dir *d, uint64_t instance, struct peer **out) {
     dlk_file_fd_close(fd);
     return ENOMEM;
   }
-  p->dir = d;
   p->fd = fd;
   p->instance = instance;
   dlk_list_init(&p->watchers);
@@ -252,12 +231,12 @@ static int add(struct dlk_file_dir *d, uint64_t instance, struct peer **out) {
     free(p);
     return EIO;
   }
-  p->poll.data = p;
+  p->poll.data = d;
   d->handles++;
   if (!dlk_map_put(&d->peers, &p->node, (const char *)&p->instance,
                    sizeof p->instance) ||
-      uv_poll_start(&p->poll, UV_DISCONNECT, on_poll) != 0) {
-    drop(p);
+      uv_poll_start(&p->poll, UV_DISCONNECT, died) != 0) {
+    drop(d, p);
     return ENOMEM;
   }
   dlk_list_append(&d->idle, &p->link);
@@ -272,13 +251,12 @@ static int get(struct dlk_file_dir *d, uint64_t instance, struct peer **out) {
   struct peer *p = node ? DLK_CONTAINER(node, struct peer, node) : NULL;
   if (p != NULL) {
     *out = p;
-    struct pollfd poll_fd = {.fd = (*out)->fd, .events = POLLOUT};
-    if (poll(&poll_fd, 1, 0) > 0 && (poll_fd.revents & POLLERR) != 0)
-      return ESRCH; /* on_poll does the rest */
-    return 0;
+    struct pollfd ask = {.fd = p->fd, .events = POLLOUT};
+    bool dead = poll(&ask, 1, 0) > 0 && (ask.revents & POLLERR) != 0;
+    return dead ? ESRCH : 0; /* died() does the rest */
   }
   while (d->idle_count >= PEERS_MAX)
-    drop(DLK_CONTAINER(d->idle.next, struct peer, link));
+    drop(d, DLK_CONTAINER(d->idle.next, struct peer, link));
   return add(d, instance, out);
 }
 
@@ -396,5 +374,5 @@ void dlk_file_peer_unwatch(struct dlk_file_dir *d,
 
 void dlk_file_peers_close(struct dlk_file_dir *d) {
   while (!dlk_list_empty(&d->idle))
-    drop(DLK_CONTAINER(d->idle.next, struct peer, link));
+    drop(d, DLK_CONTAINER(d->idle.next, struct peer, link));
 }

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "core/quiet.h"
-#include "store/file/dir/descriptors.h"
+#include "store/file/dir/process.h"
 
 #define MAGIC UINT64_C(0x31306174656d6466) /* "fdmeta01" */
 #define SWEEP_EVERY 60                     /* seconds */

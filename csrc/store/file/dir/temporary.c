@@ -1,6 +1,6 @@
 /* The directory of memory://, shared by all such stores of the process. The
  * last one to leave removes it. A forked child gets another one. */
-#include "store/file/dir/temporary.h"
+#include "store/file/dir/process.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -9,7 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>

@@ -118,16 +118,6 @@ static void reset(struct dlk_file_table *t, int fd) {
     t->item[i].index = 0;
 }
 
-static void adopt(struct dlk_file_table *t, const struct dlk_file_block *b) {
-  t->head = b->head;
-  for (uint32_t i = 0; i < b->head.overlay; i++) {
-    t->item[i].index = b->head.index[i];
-    t->item[i].shadowed = true;
-    t->item[i].dirty = false;
-    t->item[i].slot = b->slot[i];
-  }
-}
-
 static bool zeros(const void *data, size_t n) {
   const unsigned char *p = data;
   return p[0] == 0 && memcmp(p, p + 1, n - 1) == 0;
@@ -155,10 +145,17 @@ int dlk_file_table_load(struct dlk_file_table *t, int fd) {
   int newer = seq[1] > seq[0];
   if (!block_valid(&copy[newer].block))
     newer = !newer;
+  const struct dlk_file_block *b = &copy[newer].block;
   if (block_valid(&copy[newer].block)) {
     t->copy = newer;
-    t->torn = !follows(&copy[newer].block, &copy[!newer].block, HEADER);
-    adopt(t, &copy[newer].block);
+    t->torn = !follows(b, &copy[!newer].block, HEADER);
+    t->head = b->head;
+    for (uint32_t i = 0; i < b->head.overlay; i++) {
+      t->item[i].index = b->head.index[i];
+      t->item[i].shadowed = true;
+      t->item[i].dirty = false;
+      t->item[i].slot = b->slot[i];
+    }
     return 0;
   }
   if (zeros(copy, sizeof copy))
@@ -192,32 +189,28 @@ static struct dlk_file_item *find(struct dlk_file_table *t, uint32_t index) {
   return NULL;
 }
 
-/* The overlays leave at least half of the places free. */
-static struct dlk_file_item *place(struct dlk_file_table *t) {
-  struct dlk_file_item *item = find(t, 0);
+static struct dlk_file_item *fetch(struct dlk_file_table *t, uint32_t index) {
+  struct dlk_file_slot slot;
+  if (t->error == 0 && (index == 0 || index > t->head.slots))
+    t->error = EUCLEAN;
+  struct dlk_file_item *item = t->error == 0 ? find(t, index) : NULL;
+  if (item != NULL)
+    return item;
+  if (t->error == 0)
+    t->error = read_all(t->fd, &slot, sizeof slot, slot_at(index));
+  if (t->error == 0 && slot.check != slot_sum(&slot, index))
+    t->error = EUCLEAN;
+  if (t->error != 0) {
+    memset(&t->scratch, 0, sizeof t->scratch);
+    return &t->scratch;
+  }
+  item = find(t, 0);
+  /* The overlays leave at least half of the places free. */
   while (item == NULL) {
     struct dlk_file_item *next = &t->item[t->evict++ % DLK_FILE_ITEMS];
     if (!next->dirty && !next->shadowed)
       item = next;
   }
-  return item;
-}
-
-static struct dlk_file_item *fetch(struct dlk_file_table *t, uint32_t index) {
-  if (t->error == 0 && (index == 0 || index > t->head.slots))
-    t->error = EUCLEAN;
-  if (t->error != 0)
-    return NULL;
-  struct dlk_file_item *item = find(t, index);
-  if (item != NULL)
-    return item;
-  struct dlk_file_slot slot;
-  t->error = read_all(t->fd, &slot, sizeof slot, slot_at(index));
-  if (t->error == 0 && slot.check != slot_sum(&slot, index))
-    t->error = EUCLEAN;
-  if (t->error != 0)
-    return NULL;
-  item = place(t);
   item->index = index;
   item->shadowed = item->dirty = false;
   item->slot = slot;
@@ -226,40 +219,27 @@ static struct dlk_file_item *fetch(struct dlk_file_table *t, uint32_t index) {
 
 const struct dlk_file_slot *dlk_file_table_at(struct dlk_file_table *t,
                                               uint32_t index) {
-  struct dlk_file_item *item = fetch(t, index);
-  if (item != NULL)
-    return &item->slot;
-  memset(&t->scratch, 0, sizeof t->scratch);
-  return &t->scratch;
+  return &fetch(t, index)->slot;
 }
 
 struct dlk_file_slot *dlk_file_table_edit(struct dlk_file_table *t,
                                           uint32_t index) {
   struct dlk_file_item *item = fetch(t, index);
-  if (item != NULL) {
-    item->dirty = t->changed = true;
-    return &item->slot;
-  }
-  memset(&t->scratch, 0, sizeof t->scratch);
-  return &t->scratch;
+  item->dirty = t->changed = true;
+  return &item->slot;
 }
 
-static void flush(struct dlk_file_table *t) {
+int dlk_file_table_commit(struct dlk_file_table *t) {
+  if (t->error != 0 || !t->changed)
+    return t->error;
   for (size_t i = 0; i < DLK_FILE_ITEMS && t->error == 0; i++) {
     struct dlk_file_item *item = &t->item[i];
     if (item->index == 0 || !item->shadowed || item->dirty)
       continue;
     t->error =
         write_all(t->fd, &item->slot, sizeof item->slot, slot_at(item->index));
-    if (t->error == 0)
-      item->shadowed = false;
+    item->shadowed = t->error != 0;
   }
-}
-
-int dlk_file_table_commit(struct dlk_file_table *t) {
-  if (t->error != 0 || !t->changed)
-    return t->error;
-  flush(t);
   struct dlk_file_block block;
   block.head = t->head;
   block.head.seq++;

@@ -72,7 +72,7 @@ struct dlk_file_table {
   size_t evict;
   struct dlk_file_head head;
   struct dlk_file_item item[DLK_FILE_ITEMS];
-  struct dlk_file_slot scratch;
+  struct dlk_file_item scratch; /* on an error */
 };
 
 /* ENODATA: there is no table yet. EUCLEAN: damaged, or half of a write. EPROTO:

@@ -7,33 +7,21 @@
  *
  * list goes by the directory's order, which is stable for files that stay. A
  * page is bounded by the names looked at, so it may be short before the end. */
-#include "store/file/recipe/admin.h"
+#include "store/file/recipe/steps.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "store/file/dir/descriptors.h"
 #include "store/file/dir/meta.h"
-#include "store/file/recipe/entry.h"
+#include "store/file/dir/process.h"
 #include "store/file/recipe/queue.h"
 #include "store/kit/shown.h"
 
 static double seconds(int64_t ns) {
   return (double)ns / (double)DLK_SEC;
-}
-
-/* Time left: ttl from now while the process lives, and at least the
- * min_hold. */
-static int64_t left_of(struct dlk_file_dir *d, const struct dlk_file_slot *h,
-                       int64_t now) {
-  int64_t closed = h->until - now;
-  return closed > h->ttl || !dlk_file_stays(d, h) ? closed : h->ttl;
 }
 
 static struct dlk_value *show_one(struct dlk_file_dir *d, uint32_t index,
@@ -44,9 +32,12 @@ static struct dlk_value *show_one(struct dlk_file_dir *d, uint32_t index,
       dlk_value_string(slot->owner, strnlen(slot->owner, sizeof slot->owner));
   if (slot->list != DLK_FILE_HELD)
     return dlk_shown_waiter(owner, want, seconds(now - slot->since));
-  struct dlk_value *v =
-      dlk_shown_holder(owner, want, slot->fence, seconds(left_of(d, slot, now)),
-                       seconds(now - slot->since));
+  /* Time left: ttl from now while the process lives, at least the min_hold. */
+  int64_t left = slot->until - now;
+  if (left <= slot->ttl && dlk_file_stays(d, slot))
+    left = slot->ttl;
+  struct dlk_value *v = dlk_shown_holder(
+      owner, want, slot->fence, seconds(left), seconds(now - slot->since));
   if (slot->value_len > 0) {
     char value[DLK_FILE_VALUE];
     long n =
@@ -69,17 +60,6 @@ static struct dlk_value *show_list(struct dlk_file_dir *d,
     index = slot.next;
   }
   return v;
-}
-
-/* first: the holder or waiter at the head. */
-static struct dlk_value *show(struct dlk_file_op *f, uint32_t first) {
-  struct dlk_file_dir *d = &f->store->dir;
-  struct dlk_file_slot head = *dlk_file_table_at(&d->table, first);
-  struct dlk_want want = {head.units, head.cap};
-  int64_t now = d->host->now(d->host);
-  return dlk_shown_key(f->op, want, head.list == DLK_FILE_HELD,
-                       show_list(d, DLK_FILE_HELD, now),
-                       show_list(d, DLK_FILE_WAIT, now));
 }
 
 /* Ends the op. result NULL: out of memory. */
@@ -137,22 +117,26 @@ void dlk_file_locked(struct dlk_file_op *f) {
 void dlk_file_inspect(struct dlk_file_op *f) {
   struct dlk_file_dir *d = &f->store->dir;
   struct dlk_file_key *k;
-  struct dlk_value *v = NULL;
+  uint32_t first = 0;
   if (!visit(f, &k))
     return;
   if (k != NULL) {
     dlk_file_settle(d);
-    uint32_t first = dlk_file_first_in(d, DLK_FILE_HELD);
+    first = dlk_file_first_in(d, DLK_FILE_HELD);
     if (first == 0)
       first = dlk_file_first_in(d, DLK_FILE_WAIT);
-    if (first != 0)
-      v = show(f, first);
-    else
-      v = dlk_value_nil();
-  } else {
-    v = dlk_value_nil();
   }
-  conclude(f, k, v);
+  if (first == 0) {
+    conclude(f, k, dlk_value_nil());
+    return;
+  }
+  struct dlk_file_slot head = *dlk_file_table_at(&d->table, first);
+  struct dlk_want want = {head.units, head.cap};
+  int64_t now = d->host->now(d->host);
+  conclude(f, k,
+           dlk_shown_key(f->op, want, head.list == DLK_FILE_HELD,
+                         show_list(d, DLK_FILE_HELD, now),
+                         show_list(d, DLK_FILE_WAIT, now)));
 }
 
 void dlk_file_break(struct dlk_file_op *f) {
@@ -260,23 +244,14 @@ static long used_key(struct dlk_file_dir *d, const char *name,
   return n - (long)skip;
 }
 
-/* A number of telldir, perhaps negative, written without a sign. False: the
- * text is none. */
-static bool read_cursor(const struct dlk_op *op, unsigned long *at) {
-  *at = 0;
-  if (op->text_len == 0)
-    return true;
-  if (strspn(op->text, "0123456789") != op->text_len)
-    return false;
-  errno = 0;
-  *at = strtoul(op->text, NULL, 10);
-  return errno == 0;
-}
-
 void dlk_file_list(struct dlk_file_op *f) {
   struct dlk_file_dir *d = &f->store->dir;
-  unsigned long from;
-  if (!read_cursor(f->op, &from)) {
+  const struct dlk_op *op = f->op;
+  /* A number of telldir, perhaps negative, written without a sign. */
+  errno = 0;
+  unsigned long from = op->text_len > 0 ? strtoul(op->text, NULL, 10) : 0;
+  if (errno != 0 ||
+      (op->text_len > 0 && strspn(op->text, "0123456789") != op->text_len)) {
     dlk_file_end_code(f, DLK_INVALID);
     return;
   }

@@ -1,13 +1,11 @@
-/* Our slots in tables, by token. Pointers between entry, op and lease change
- * only here. A lease leaves the map before the engine may free it: with its
+/* Our slots in tables, by token. An entry has an op while it waits or is
+ * released. A lease leaves the map before the engine may free it: with its
  * release or loss. */
-#include "store/file/recipe/entry.h"
+#include "store/file/recipe/store.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "store/file/recipe/queue.h"
 
 bool dlk_file_enlist(struct dlk_file_store *s, struct dlk_file_entry *e,
                      struct dlk_op *op) {
@@ -19,14 +17,6 @@ bool dlk_file_enlist(struct dlk_file_store *s, struct dlk_file_entry *e,
   e->told = false;
   return dlk_map_put(&s->entries, &e->node, (const char *)&e->token,
                      sizeof e->token);
-}
-
-void dlk_file_entry_ends(struct dlk_file_entry *e, struct dlk_op *op) {
-  e->op = e->node.queued ? op : NULL;
-}
-
-void dlk_file_entry_won(struct dlk_file_entry *e) {
-  e->op = NULL;
 }
 
 void dlk_file_forget(struct dlk_file_store *s, struct dlk_file_entry *e) {

@@ -4,12 +4,11 @@
  * without the mutex. A hold without a slot is lost: it was broken, or its file
  * deleted. The engine hears of its lease no more (entry.c). An entry is claimed
  * until its release is through; without a claim it is dead to its store. */
-#include "store/file/recipe/hold.h"
+#include "store/file/recipe/steps.h"
 
 #include <errno.h>
 
 #include "store/file/dir/meta.h"
-#include "store/file/recipe/entry.h"
 #include "store/file/recipe/queue.h"
 
 #define WHY_LOST "it was broken, or its lock file was deleted"
@@ -19,7 +18,7 @@ void dlk_file_release(struct dlk_file_op *f) {
   struct dlk_file_entry *e = f->op->lease->data;
   struct dlk_file_key *k;
   int error = ENOENT;
-  dlk_file_entry_ends(e, f->op);
+  e->op = e->node.queued ? f->op : NULL;
   if (d->fd >= 0 && e->instance == d->instance)
     error = dlk_file_visit(f, false, &k);
   if (error == ECANCELED)

@@ -13,9 +13,7 @@
 #include <sys/stat.h>
 
 #include "store/file/dir/meta.h"
-#include "store/file/recipe/entry.h"
 #include "store/file/recipe/queue.h"
-#include "store/file/recipe/sweep.h"
 
 #define SLOW 4 /* tries until the longest pause */
 #define CREATED_MANY 256
@@ -45,20 +43,16 @@ void dlk_file_op_begin(struct dlk_file_store *s, struct dlk_op *op,
   dlk_list_append(&s->ops, &f->link);
 }
 
-static void look_all(struct dlk_file_dir *d) {
-  size_t count;
-  uint64_t *tokens = dlk_file_entry_tokens(dlk_file_store_of(d), &count);
-  for (size_t i = 0; tokens != NULL && i < count; i++)
-    dlk_file_look(d, tokens[i]);
-  free(tokens);
-}
-
 void dlk_file_look(struct dlk_file_dir *d, uint64_t token) {
   struct dlk_file_store *s = dlk_file_store_of(d);
+  size_t count;
   if (d->stopping)
     return;
   if (token == DLK_FILE_ALL) {
-    look_all(d);
+    uint64_t *tokens = dlk_file_entry_tokens(s, &count);
+    for (size_t i = 0; tokens != NULL && i < count; i++)
+      dlk_file_look(d, tokens[i]);
+    free(tokens);
     return;
   }
   struct dlk_file_entry *e = dlk_file_entry_find(s, token);
@@ -279,21 +273,17 @@ int dlk_file_ready(struct dlk_file_op *f) {
   return ECANCELED;
 }
 
-/* A store that makes many files sweeps too. */
-static void sweep_sometimes(struct dlk_file_store *s) {
-  if (s->dir.created < CREATED_MANY)
-    return;
-  s->dir.created = 0;
-  if (dlk_file_meta_try_lock(&s->dir) == 0)
-    leave_meta(s, true);
-}
-
 int dlk_file_visit(struct dlk_file_op *f, bool create,
                    struct dlk_file_key **out) {
   struct dlk_file_store *s = f->store;
   if (dlk_file_ready(f) != 0)
     return ECANCELED;
-  sweep_sometimes(s);
+  /* A store that makes many files sweeps too. */
+  if (s->dir.created >= CREATED_MANY) {
+    s->dir.created = 0;
+    if (dlk_file_meta_try_lock(&s->dir) == 0)
+      leave_meta(s, true);
+  }
   int error =
       dlk_file_key_enter(&s->dir, f->op->key, f->op->key_len, create, out);
   if (error == 0 || (error == ENOENT && !create))

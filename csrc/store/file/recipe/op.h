@@ -1,7 +1,6 @@
 #ifndef DLK_STORE_FILE_RECIPE_OP_H
 #define DLK_STORE_FILE_RECIPE_OP_H
 
-#include "store/file/dir/key.h"
 #include "store/file/dir/liveness.h"
 #include "store/file/recipe/store.h"
 

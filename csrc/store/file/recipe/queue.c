@@ -1,6 +1,7 @@
 /* The queue, under the key's mutex, by the rule of kit/admission.h. A newcomer
  * passes no living waiter. A waiter under another cap than the one right ahead
- * (A2) is refused when it joins, or when the exclusive one between them leaves.
+ * (A2) is refused when it joins, or when the exclusive one between them leaves
+ * or is downgraded.
  *
  * Q1  A store that makes room grants to the waiters at the head that fit, and
  *     wakes exactly them.
@@ -59,11 +60,10 @@ bool dlk_file_stays(struct dlk_file_dir *d, const struct dlk_file_slot *slot) {
   return dlk_file_peer_alive(d, slot->instance);
 }
 
-bool dlk_file_vacant(struct dlk_file_dir *d, const struct dlk_file_slot *h,
+bool dlk_file_counts(struct dlk_file_dir *d, const struct dlk_file_slot *slot,
                      int64_t now) {
-  if (h->until > now)
-    return false;
-  return !dlk_file_stays(d, h);
+  return (slot->list == DLK_FILE_HELD && slot->until > now) ||
+         dlk_file_stays(d, slot);
 }
 
 bool dlk_file_other_limit(struct dlk_file_dir *d, struct dlk_want want,
@@ -73,17 +73,8 @@ bool dlk_file_other_limit(struct dlk_file_dir *d, struct dlk_want want,
   if (index == 0)
     return false;
   struct dlk_file_slot ahead = *dlk_file_table_at(t, index);
-  if (dlk_beside(want, want_of(&ahead)) != DLK_BESIDE_OTHER_LIMIT)
-    return false;
-  if (ahead.list == DLK_FILE_WAIT)
-    return dlk_file_stays(d, &ahead);
-  return !dlk_file_vacant(d, &ahead, d->host->now(d->host));
-}
-
-bool dlk_file_counts(struct dlk_file_dir *d, const struct dlk_file_slot *slot,
-                     int64_t now) {
-  return slot->list == DLK_FILE_HELD ? !dlk_file_vacant(d, slot, now)
-                                     : dlk_file_stays(d, slot);
+  return dlk_beside(want, want_of(&ahead)) == DLK_BESIDE_OTHER_LIMIT &&
+         dlk_file_counts(d, &ahead, d->host->now(d->host));
 }
 
 uint32_t dlk_file_first_in(struct dlk_file_dir *d, enum dlk_file_list list) {
@@ -98,11 +89,6 @@ uint32_t dlk_file_first_in(struct dlk_file_dir *d, enum dlk_file_list list) {
   return 0;
 }
 
-uint32_t dlk_file_first(const struct dlk_file_table *t) {
-  uint32_t holder = t->head.first[DLK_FILE_HELD];
-  return holder != 0 ? holder : t->head.first[DLK_FILE_WAIT];
-}
-
 static void hold(struct dlk_file_dir *d, uint32_t index) {
   struct dlk_file_table *t = &d->table;
   struct dlk_file_slot *slot = dlk_file_table_edit(t, index);
@@ -114,16 +100,13 @@ static void hold(struct dlk_file_dir *d, uint32_t index) {
   d->holders_changed = true;
 }
 
-/* Each waiter has a fence in reserve, so that no grant lacks one. */
-static bool fence_left(const struct dlk_file_table *t) {
-  return t->head.fence + t->head.count[DLK_FILE_WAIT] < DLK_FILE_FENCES;
-}
-
 int dlk_file_join(struct dlk_file_dir *d, struct dlk_file_entry *e,
                   const struct dlk_lease *lease, enum dlk_file_list list) {
   struct dlk_file_table *t = &d->table;
   int error = dlk_file_table_room(t);
-  if (error == 0 && lease != NULL && !fence_left(t))
+  /* Each waiter has a fence in reserve, so that no grant lacks one. */
+  if (error == 0 && lease != NULL &&
+      t->head.fence + t->head.count[DLK_FILE_WAIT] >= DLK_FILE_FENCES)
     error = t->error = ERANGE;
   if (error == 0 && lease != NULL)
     error = t->error = dlk_file_ttl_keep(d, lease->ttl);
@@ -211,7 +194,7 @@ void dlk_file_settle(struct dlk_file_dir *d) {
       return;
     struct dlk_file_slot h = *dlk_file_table_at(t, index);
     bool known = h.instance != 0 && h.instance == alive;
-    if (!known && dlk_file_vacant(d, &h, now)) {
+    if (!known && !dlk_file_counts(d, &h, now)) {
       dlk_file_table_drop(t, index);
       d->holders_changed = true;
     } else if (h.until <= now && h.instance != d->instance) {

@@ -10,14 +10,9 @@ bool dlk_file_fits(struct dlk_file_table *t, struct dlk_want want);
 bool dlk_file_other_limit(struct dlk_file_dir *d, struct dlk_want want,
                           uint32_t before);
 bool dlk_file_stands(struct dlk_file_dir *d, const struct dlk_file_entry *e);
-/* The first holder, else the first waiter, else 0. */
-uint32_t dlk_file_first(const struct dlk_file_table *t);
 /* Whether the slot's store lives and, in our own, an entry claims it. */
 bool dlk_file_stays(struct dlk_file_dir *d, const struct dlk_file_slot *slot);
-/* Whether a hold is dead and its min_hold over. */
-bool dlk_file_vacant(struct dlk_file_dir *d, const struct dlk_file_slot *h,
-                     int64_t now);
-/* Whether a holder is not vacant, or a waiter stays. */
+/* Whether the slot stays, or is a hold whose min_hold is not over. */
 bool dlk_file_counts(struct dlk_file_dir *d, const struct dlk_file_slot *slot,
                      int64_t now);
 /* The first in the list that counts, or 0. */

@@ -3,17 +3,11 @@
  * made many files. It goes in small steps and in portions, of which the next
  * store to connect takes the next one. What it does to a file any store may do
  * at any time, so it can be cut short. */
-#include "store/file/recipe/sweep.h"
+#include "store/file/recipe/store.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "store/file/dir/descriptors.h"
-#include "store/file/dir/key.h"
 #include "store/file/dir/liveness.h"
 #include "store/file/dir/meta.h"
+#include "store/file/dir/process.h"
 #include "store/file/recipe/queue.h"
 
 #define STEP 32
@@ -31,22 +25,18 @@ static void end(struct dlk_file_store *s, bool all) {
 
 /* Settle drops dead holders and the dead waiters at the head. A copy under
  * another name is no lock: it stays. */
-static void drop_dead(struct dlk_file_dir *d, const char *name, int fd) {
-  d->holders_changed = false;
-  if (dlk_file_table_load(&d->table, fd) != 0 || d->table.torn ||
-      !dlk_file_key_said(name, fd) || dlk_file_remnant(d))
-    return;
-  dlk_file_settle(d);
-  dlk_file_tell(d);
-  dlk_file_table_commit(&d->table);
-}
-
 static void sweep_key(struct dlk_file_dir *d, const char *name) {
   int fd = dlk_file_key_open(d, name, false);
   if (fd < 0)
     return;
   if (dlk_file_try_lock(fd) == 0) {
-    drop_dead(d, name, fd);
+    d->holders_changed = false;
+    if (dlk_file_table_load(&d->table, fd) == 0 && !d->table.torn &&
+        dlk_file_key_said(name, fd) && !dlk_file_remnant(d)) {
+      dlk_file_settle(d);
+      dlk_file_tell(d);
+      dlk_file_table_commit(&d->table);
+    }
     dlk_file_key_delete_idle(d, name, fd);
     dlk_file_unlock(fd);
   }

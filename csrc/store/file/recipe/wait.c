@@ -8,12 +8,11 @@
  *     until the commit.
  * W3  An entry that is gone (directory emptied, file damaged) joins anew under
  *     a new token. */
-#include "store/file/recipe/wait.h"
+#include "store/file/recipe/steps.h"
 
 #include <errno.h>
 
 #include "core/trace.h"
-#include "store/file/recipe/entry.h"
 #include "store/file/recipe/queue.h"
 
 #define NET_FIRST (DLK_SEC / 2)
@@ -32,7 +31,7 @@ static void sleep_for(struct dlk_file_op *f, int64_t wake, int64_t net) {
 
 static void got(struct dlk_file_op *f, int64_t fence, int64_t now) {
   struct dlk_lease *lease = f->op->lease;
-  dlk_file_entry_won(lease->data);
+  dlk_file_entry_of(f)->op = NULL;
   lease->fence = fence;
   lease->sent = now;
   DLK_TRACE(now, "file", "grant", lease->key, lease->key_len,
@@ -43,7 +42,9 @@ static void got(struct dlk_file_op *f, int64_t fence, int64_t now) {
 
 static void name_holder(struct dlk_file_op *f) {
   struct dlk_file_table *t = &f->store->dir.table;
-  uint32_t index = dlk_file_first(t);
+  uint32_t index = t->head.first[DLK_FILE_HELD];
+  if (index == 0)
+    index = t->head.first[DLK_FILE_WAIT];
   if (index == 0)
     return;
   const struct dlk_file_slot *slot = dlk_file_table_at(t, index);
@@ -230,11 +231,6 @@ void dlk_file_acquire(struct dlk_file_op *f) {
     look(f, e);
 }
 
-static int64_t holder_fence(struct dlk_file_table *t) {
-  uint32_t index = t->head.first[DLK_FILE_HELD];
-  return index == 0 ? 0 : dlk_file_table_at(t, index)->fence;
-}
-
 /* Without a pipe we poll. */
 static void change_unseen(struct dlk_file_op *f) {
   struct dlk_file_dir *d = &f->store->dir;
@@ -276,7 +272,9 @@ void dlk_file_change(struct dlk_file_op *f) {
   uint64_t before = t->head.seq;
   bool in = dlk_file_stands(d, e);
   dlk_file_settle(d);
-  bool changed = holder_fence(t) != f->op->fence;
+  uint32_t holder = t->head.first[DLK_FILE_HELD];
+  int64_t fence = holder == 0 ? 0 : dlk_file_table_at(t, holder)->fence;
+  bool changed = fence != f->op->fence;
   if (changed && in)
     dlk_file_withdraw(d, e->slot);
   if (!changed) {

@@ -54,7 +54,7 @@ local CONNECT = [[
   end
   store:close() ]]
 
-local COMPUTED = "redis tls the store: (%S+), (%a+), thread %d+,"
+local COMPUTED = "net tls the store: (%S+), (%a+), thread %d+,"
   .. " computed for (%S+) ms, at most (%S+) at a time"
 
 local function connects(private, ca)

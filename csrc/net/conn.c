@@ -363,8 +363,8 @@ static void located(struct dlk_net_seeker *who,
       attempt_failed(c, why);
   } else if (c->state >= DLK_NET_READY) {
     struct dlk_error moved;
-    dlk_error_set(&moved, DLK_UNAVAILABLE,
-                  "%s: another server is the primary now", c->conf->shown);
+    dlk_error_set(&moved, DLK_UNAVAILABLE, "%s: another server is %s now",
+                  c->conf->shown, c->endpoint->role);
     c->failures = 0;
     discard(c, &moved);
   } else {

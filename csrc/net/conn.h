@@ -24,7 +24,7 @@
 #include "core/timer.h"
 #include "net/endpoint.h"
 #include "net/sock.h"
-#include "store/store.h"
+#include "store/host.h"
 
 struct dlk_net_conn;
 

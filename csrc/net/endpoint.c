@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/store.h"
+#include "store/host.h"
 
 static void locate(struct dlk_net_endpoint *e, struct dlk_net_seeker *who) {
   struct dlk_net_fixed *f = DLK_CONTAINER(e, struct dlk_net_fixed, endpoint);

@@ -39,10 +39,11 @@ struct dlk_net_endpoint {
   void (*locate)(struct dlk_net_endpoint *e, struct dlk_net_seeker *who);
   /* May be NULL. */
   void (*forget)(struct dlk_net_endpoint *e, struct dlk_net_seeker *who);
-  /* Servers change places: a server says whether it is the primary, and pauses
-   * are short. The following are not NULL. */
+  /* Servers change places: a server says whether it is the right one, and
+   * pauses are short. The following are not NULL. */
   bool changes;
-  /* a server's name for the user, as "the primary"; NULL: the URL's */
+  /* The user's name for a server there, as "the primary". NULL: the URL says,
+   * and no other address is told. */
   const char *role;
   /* First; *alive and gone(arg): see sock.h. */
   void (*start)(struct dlk_net_endpoint *e, struct dlk_net_wake *wake,

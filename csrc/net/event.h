@@ -1,7 +1,7 @@
 #ifndef DLK_NET_EVENT_H
 #define DLK_NET_EVENT_H
 
-#include "store/store.h"
+#include "store/host.h"
 
 /* The URL may be cut, the text up to 700 bytes is not: it ends with the
  * advice. */

@@ -26,7 +26,7 @@
 #include "core/trace.h"
 #include "net/resolve.h"
 #include "net/secure.h"
-#include "store/store.h"
+#include "store/host.h"
 #include "tls/tls.h"
 
 enum state { CONNECTING, SHAKING, OPEN, CLOSED };
@@ -217,7 +217,7 @@ static void greet(struct dlk_net_sock *s, bool broken) {
   struct dlk_tls_fault fault = {DLK_UNAVAILABLE, ""};
   switch (dlk_net_secure_greet(s->secure, s->fd, &fault)) {
   case DLK_NET_GREETED:
-    DLK_TRACE(dlk_clock_now(), "redis", "tls", NULL, 0, "%s",
+    DLK_TRACE(dlk_clock_now(), "net", "tls", NULL, 0, "%s",
               dlk_net_secure_shown(s->secure).text);
     opened(s);
     return;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/store.h"
+#include "store/host.h"
 
 /* OpenSSL calls must reach the library's own OpenSSL, not the program's.
  * Sanitizers refuse the flag. */

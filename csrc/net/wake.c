@@ -1,5 +1,5 @@
 /* Only two sockets need an epoll descriptor. Without one (a process at its
- * limit) a Sentinel's news is seen when the loop runs next. */
+ * limit) news is seen when the loop runs next. */
 #include "net/wake.h"
 
 #include <sys/epoll.h>

@@ -1,9 +1,9 @@
-/* The host watches one descriptor for the two sockets that speak unasked:
- * messages, and a Sentinel's news of another primary. */
+/* The host watches one descriptor for two sockets that speak unasked: a
+ * server's messages, and news of another server. */
 #ifndef DLK_NET_WAKE_H
 #define DLK_NET_WAKE_H
 
-#include "store/store.h"
+#include "store/host.h"
 
 enum { DLK_NET_WAKE_MESSAGES, DLK_NET_WAKE_NEWS, DLK_NET_WAKES };
 

@@ -82,7 +82,8 @@ static void located(const struct dlk_net_address *address, const char *why) {
   seeker->located(seeker, address, address ? NULL : &err);
 }
 
-static struct dlk_net_endpoint unknown = {.locate = seek, .forget = forget};
+static struct dlk_net_endpoint unknown = {
+    .locate = seek, .forget = forget, .role = "the primary"};
 static struct dlk_net_fixed fixed;
 static bool fixed_address;
 

@@ -223,7 +223,7 @@ describe("TLS on a bad network:", function()
           two:close()
           store:close() ]] }
       local new, resumed = 0, 0
-      for how in err:gmatch "redis tls the store: TLSv1%.%d, (%a+)" do
+      for how in err:gmatch "net tls the store: TLSv1%.%d, (%a+)" do
         if how == "new" then new = new + 1 else resumed = resumed + 1 end
       end
       assert.are.equal("", out)

@@ -181,7 +181,7 @@ describe("TLS", function()
         store:close()
         print "fine" ]] }
     assert.are.equal("0 fine\n", status .. " " .. out, err)
-    assert.are.equal(1, select(2, err:gsub("redis tls the store", "")), err)
+    assert.are.equal(1, select(2, err:gsub("net tls the store", "")), err)
     p:stop()
   end)
 
@@ -217,7 +217,7 @@ describe("TLS", function()
     admin:close()
     local handshakes = 0
     for pid, thread in n:log():gmatch(
-      "dlock (%d+) %S+ redis tls the store: TLSv1.3, %a+, thread (%d+)") do
+      "dlock (%d+) %S+ net tls the store: TLSv1.3, %a+, thread (%d+)") do
       assert.are_not.equal(pid, thread)
       handshakes = handshakes + 1
     end

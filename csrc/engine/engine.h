@@ -152,31 +152,23 @@ bool dlk_engine_accept(struct dlk_engine *e);
 void dlk_engine_hang_up(struct dlk_engine *e);
 void dlk_engine_forget_completed(struct dlk_engine *e);
 
-/* See nginx/scope.c. For one thread. */
+/* Scopes of requests, by address: see nginx/scope.c. For one thread. */
+struct dlk_scopes;
 struct dlk_scope;
-struct dlk_scope *dlk_scope_new(void);
-void dlk_scope_begin(struct dlk_scope *s);
-void dlk_scope_free(struct dlk_scope *s); /* ends it */
-/* False: s has ended, and the ticket is cancelled. */
-bool dlk_scope_add(struct dlk_scope *s, struct dlk_ticket *t);
-/* False: s has ended, and the handle is given up. */
+struct dlk_scopes *dlk_scopes_new(void);
+void dlk_scopes_drop(struct dlk_scopes *s);
+struct dlk_scope *dlk_scopes_find(const struct dlk_scopes *s, const void *of);
+/* Makes a scope, to be ended once; NULL: no memory. */
+struct dlk_scope *dlk_scopes_begin(struct dlk_scopes *set, const void *of);
+void dlk_scope_end(struct dlk_scope *s);
+/* Never the same twice. */
+uint64_t dlk_scope_number(const struct dlk_scope *s);
+/* Without memory the ticket is cancelled. */
+void dlk_scope_add(struct dlk_scope *s, struct dlk_ticket *t);
+/* False: no memory, and the handle is given up. */
 bool dlk_scope_add_handle(struct dlk_scope *s, const struct dlk_handle *handle);
 bool dlk_scope_wants(const struct dlk_ticket *t);
 bool dlk_ticket_owned(const struct dlk_ticket *t);
-void dlk_scope_end(struct dlk_scope *s);
-bool dlk_scope_ended(const struct dlk_scope *s);
-
-/* See nginx/scopes.c. */
-struct dlk_scopes;
-struct dlk_member;
-struct dlk_scopes *dlk_scopes_new(void);
-void dlk_scopes_drop(struct dlk_scopes *s);
-struct dlk_member *dlk_scopes_find(const struct dlk_scopes *s, const void *of);
-/* Makes a scope, to be ended once; NULL: no memory. */
-struct dlk_member *dlk_scopes_begin(struct dlk_scopes *s, const void *of);
-void dlk_member_end(struct dlk_member *m);
-struct dlk_scope *dlk_member_scope(const struct dlk_member *m);
-uint64_t dlk_member_number(const struct dlk_member *m);
 
 /* ---- holds ---- */
 

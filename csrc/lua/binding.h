@@ -11,7 +11,6 @@
 #define DLK_TICKET_TYPE "dlock.ticket"
 #define DLK_LEASE_TYPE "dlock.lease"
 #define DLK_STORE_TYPE "dlock.store_type"
-#define DLK_SCOPE_TYPE "dlock.scope"
 #define DLK_SCOPES_TYPE "dlock.scopes"
 
 /* The first word of each, until it is finalised. */

@@ -18,18 +18,6 @@ bool dlk_lua_done(const struct ticket_box *box) {
   return !t || dlk_ticket_done(t) || dlk_engine_forked(dlk_ticket_engine(t));
 }
 
-void dlk_lua_own(struct dlk_scope *scope, const struct ticket_box *box) {
-  struct dlk_ticket *t = box->ticket;
-  if (t && !dlk_engine_forked(dlk_ticket_engine(t)))
-    dlk_scope_add(scope, t);
-}
-
-void dlk_lua_own_lease(struct dlk_scope *scope, struct lease_box *box) {
-  if (box->hold && !dlk_engine_forked(dlk_hold_engine(box->hold)) &&
-      !box->owned && !dlk_handle_given_up(&box->handle))
-    box->owned = dlk_scope_add_handle(scope, &box->handle);
-}
-
 bool dlk_lua_closed(struct dlk_engine *e) {
   return !e || dlk_engine_forked(e) || dlk_engine_joined(e);
 }
@@ -57,33 +45,38 @@ struct cleanup {
   void *data;
 };
 
-static void end_member(void *data) {
-  dlk_member_end(data);
+static void end(void *scope) {
+  dlk_scope_end(scope);
 }
 
 /* At the end of the Lua state a finalised box finds none. */
-static struct dlk_member *find(const struct scopes_box *box, const void *of) {
+static struct dlk_scope *find(const struct scopes_box *box, const void *of) {
   return box->scopes ? dlk_scopes_find(box->scopes, of) : NULL;
 }
 
-static struct dlk_member *begin(const struct scopes_box *box, const void *of,
-                                struct cleanup *at_end) {
-  struct dlk_member *m = box->scopes ? dlk_scopes_begin(box->scopes, of) : NULL;
-  at_end->handler = m ? end_member : NULL;
-  at_end->data = m;
-  return m;
+static struct dlk_scope *begin(const struct scopes_box *box, const void *of,
+                               struct cleanup *at_end) {
+  struct dlk_scope *s = box->scopes ? dlk_scopes_begin(box->scopes, of) : NULL;
+  at_end->handler = s ? end : NULL;
+  at_end->data = s;
+  return s;
 }
 
-static double number(const struct dlk_member *m) {
-  return (double)dlk_member_number(m);
+static double number(const struct dlk_scope *s) {
+  return (double)dlk_scope_number(s);
 }
 
-static void own(const struct dlk_member *m, const struct ticket_box *box) {
-  dlk_lua_own(dlk_member_scope(m), box);
+/* The ticket and its result end with the scope. */
+static void own(struct dlk_scope *s, const struct ticket_box *box) {
+  struct dlk_ticket *t = box->ticket;
+  if (t && !dlk_engine_forked(dlk_ticket_engine(t)))
+    dlk_scope_add(s, t);
 }
 
-static void own_lease(const struct dlk_member *m, struct lease_box *box) {
-  dlk_lua_own_lease(dlk_member_scope(m), box);
+static void own_lease(struct dlk_scope *s, struct lease_box *box) {
+  if (box->hold && !dlk_engine_forked(dlk_hold_engine(box->hold)) &&
+      !box->owned && !dlk_handle_given_up(&box->handle))
+    box->owned = dlk_scope_add_handle(s, &box->handle);
 }
 
 static void watch(struct ticket_box *box, struct dlk_lua_watched *w) {

@@ -28,9 +28,6 @@ struct dlk_lua_completed {
 void dlk_lua_watch(struct ticket_box *box, bool drains,
                    struct dlk_lua_watched *w);
 bool dlk_lua_done(const struct ticket_box *box);
-/* The ticket and its result end with the scope. */
-void dlk_lua_own(struct dlk_scope *scope, const struct ticket_box *box);
-void dlk_lua_own_lease(struct dlk_scope *scope, struct lease_box *box);
 /* e: may be NULL, here and below. */
 void dlk_lua_completed(struct dlk_engine *e, struct dlk_lua_completed *found);
 bool dlk_lua_closed(struct dlk_engine *e);

@@ -1,5 +1,4 @@
-/* For the hosts of event loops; none waits. OpenResty's host takes scopes by
- * the FFI (direct.c); those here are for the engine's specs. */
+/* For the hosts of event loops; none waits. */
 #include "lua/direct.h"
 
 static int engine_resident(lua_State *L) {
@@ -88,26 +87,13 @@ static struct ticket_box *ticket_of(lua_State *L) {
   return dlk_lua_box(L, 1, DLK_LUA_TICKET);
 }
 
-struct scope_box {
-  struct dlk_scope *scope;
-};
-
-static struct dlk_scope *scope_at(lua_State *L, int index) {
-  struct scope_box *box = luaL_checkudata(L, index, DLK_SCOPE_TYPE);
-  luaL_argcheck(L, box->scope != NULL, index, "the scope was collected");
-  return box->scope;
-}
-
-/* ticket:watch([scope [, drains]]): its number for engine:completed, or nil: it
- * is done. drains: tickets that the request ended at once are not signalled;
- * the second result tells of such. */
+/* ticket:watch([drains]): its number for engine:completed, or nil: it is done.
+ * drains: tickets that the request ended at once are not signalled; the second
+ * result tells of such. */
 static int ticket_watch(lua_State *L) {
   struct ticket_box *box = ticket_of(L);
-  struct dlk_scope *scope = lua_isnoneornil(L, 2) ? NULL : scope_at(L, 2);
   struct dlk_lua_watched w;
-  if (scope)
-    dlk_lua_own(scope, box);
-  dlk_lua_watch(box, lua_toboolean(L, 3), &w);
+  dlk_lua_watch(box, lua_toboolean(L, 2), &w);
   if (w.number > 0)
     dlk_compat_pushint(L, (int64_t)w.number);
   else
@@ -121,40 +107,6 @@ static int ticket_closes(lua_State *L) {
   struct ticket_box *box = ticket_of(L);
   lua_pushboolean(L, box->ticket && dlk_ticket_ends_engine(box->ticket));
   return 1;
-}
-
-/* core.scope(): ends by scope:finish(), or with its last reference. */
-static int core_scope(lua_State *L) {
-  struct scope_box *box = lua_newuserdata(L, sizeof *box);
-  box->scope = NULL;
-  luaL_getmetatable(L, DLK_SCOPE_TYPE);
-  lua_setmetatable(L, -2);
-  box->scope = dlk_scope_new();
-  return box->scope ? 1 : luaL_error(L, "out of memory");
-}
-
-static int scope_ended(lua_State *L) {
-  lua_pushboolean(L, dlk_scope_ended(scope_at(L, 1)));
-  return 1;
-}
-
-/* scope:own(lease): for a handle of core.share. */
-static int scope_own(lua_State *L) {
-  struct dlk_scope *scope = scope_at(L, 1);
-  dlk_lua_own_lease(scope, dlk_lua_check_lease(L, 2));
-  return 0;
-}
-
-static int scope_finish(lua_State *L) {
-  dlk_scope_end(scope_at(L, 1));
-  return 0;
-}
-
-static int scope_gc(lua_State *L) {
-  struct scope_box *box = luaL_checkudata(L, 1, DLK_SCOPE_TYPE);
-  dlk_scope_free(box->scope);
-  box->scope = NULL;
-  return 0;
 }
 
 static const luaL_Reg of_engine[] = {
@@ -171,24 +123,8 @@ static const luaL_Reg of_ticket[] = {
     {NULL, NULL},
 };
 
-static const luaL_Reg of_scope[] = {
-    {"ended", scope_ended},
-    {"own", scope_own},
-    {"finish", scope_finish},
-    {NULL, NULL},
-};
-
 void dlk_lua_open_hosts(lua_State *L) {
   dlk_lua_add_methods(L, DLK_ENGINE_TYPE, of_engine);
   dlk_lua_add_methods(L, DLK_TICKET_TYPE, of_ticket);
-  luaL_newmetatable(L, DLK_SCOPE_TYPE);
-  lua_newtable(L);
-  dlk_lua_setfuncs(L, of_scope);
-  lua_setfield(L, -2, "__index");
-  lua_pushcfunction(L, scope_gc);
-  lua_setfield(L, -2, "__gc");
-  lua_pop(L, 1);
-  lua_pushcfunction(L, core_scope);
-  lua_setfield(L, -2, "scope");
   dlk_lua_open_direct(L);
 }

@@ -291,7 +291,7 @@ describe("local hand-off:", function()
 
   it("release_later, the end of a scope and of a collected lease pass it on",
     function()
-      local scope, tickets = core.scope(), {}
+      local scope, tickets = resident.scope(), {}
       local lease = assert(finish(e, want("a", { ttl = 2 }), -- luacheck: ignore
         scope))
       for i = 1, 3 do tickets[i] = want("a", { ttl = 2 }) end
@@ -307,9 +307,9 @@ describe("local hand-off:", function()
     end)
 
   it("a grant that is not taken goes on", function()
-    local lease, scope = hold("a"), core.scope()
+    local lease, scope = hold("a"), resident.scope()
     local crossed = want("a")
-    crossed:watch(scope)
+    scope:own(crossed)
     local last = want("a")
     core.release_later(lease)
     local deadline = core.now() + 10
@@ -468,10 +468,10 @@ describe("local hand-off:", function()
   it("20,000 crossings lose no waiter, and fences rise", function()
     local last, waiting = 0, {}
     for i = 1, lot.rounds(20000) do
-      local scope = core.scope()
+      local scope = resident.scope()
       local ticket = want("a", { handoffs = i % 7 })
       if i % 5 == 0 then
-        ticket:watch(scope)
+        scope:own(ticket)
         scope:finish()
       else
         waiting[#waiting + 1] = { scope = scope, ticket = ticket }
@@ -488,9 +488,8 @@ describe("local hand-off:", function()
             core.release_later(lease)
           elseif lease and n % 3 == 1 then
             release(lease)
-          else
-            one.scope:finish()
           end
+          one.scope:finish()
         end
         waiting = {}
       end

@@ -7,10 +7,9 @@ local function lua_package()
   return "lua" .. _VERSION:match("%d+%.%d+")
 end
 
--- The store type, for core.engine (or the `later` one, which was built for
--- another version). Whoever runs the specs has built it; a run by hand builds
--- it here.
-function M.load(name)
+-- What a function of the library gives. Whoever runs the specs has built it; a
+-- run by hand builds it here.
+local function open(name)
   local dir = assert(os.getenv("DLOCK_TEST_DIR"), "no DLOCK_TEST_DIR")
   local lua = lua_package()
   local path = ("%s/memory_store_%s.so"):format(dir, lua)
@@ -20,9 +19,18 @@ function M.load(name)
   else
     os.execute(("spec/c/build-memory %s %s"):format(lua, path))
   end
-  local open = assert(package.loadlib(path,
-    ("luaopen_%s_store"):format(name or "memory")))
-  return open()
+  return assert(package.loadlib(path, "luaopen_" .. name))()
+end
+
+-- The store type, for core.engine (or the `later` one, which was built for
+-- another version).
+function M.load(name)
+  return open((name or "memory") .. "_store")
+end
+
+--- begin, own and finish of spec/c/scopes.c.
+function M.scopes()
+  return open "spec_scopes"
 end
 
 return M

@@ -1,7 +1,7 @@
 -- The engine in resident mode, and how an event loop waits for it.
 local core = require "dlock.core"
 local engine = require "spec.support.engine"
-local memory = require("spec.support.memory").load()
+local memory = require "spec.support.memory"
 local uv = require "luv"
 
 local resident = {}
@@ -9,7 +9,7 @@ local resident = {}
 --- An engine over the store in memory that nobody has to drive; unless `yet`
 --- is false. It waits for answers for 0.2 s, or io_timeout.
 function resident.open(yet, io_timeout)
-  local e = assert(engine.new(memory, { shown = "memory:",
+  local e = assert(engine.new(memory.load(), { shown = "memory:",
     io_timeout = io_timeout or 0.2 }))
   if yet ~= false then e:resident() end
   return e
@@ -21,9 +21,26 @@ function resident.ask(e, key, o)
   return assert(engine.acquire(e, key, o))
 end
 
+local scopes, requests = core.scopes(), 0
+
+--- The scope of a request: own(ticket), own_lease(lease); finish() ends it.
+function resident.scope()
+  local calls = memory.scopes()
+  requests = requests + 1
+  local s, at_end = calls.begin(core.direct.begin, scopes, requests)
+  local scope = {}
+  function scope.own(_, ticket) calls.own(core.direct.own, s, ticket) end
+  function scope.own_lease(_, lease)
+    calls.own(core.direct.own_lease, s, lease)
+  end
+  function scope.finish() calls.finish(at_end, s) end
+  return scope
+end
+
 --- Waits for the ticket as an event loop does: for the wakeup descriptor.
 function resident.finish(e, ticket, scope)
-  local id = ticket:watch(scope)
+  if scope then scope:own(ticket) end
+  local id = ticket:watch()
   if not id then return ticket:take() end
   local done, poll = false, uv.new_poll(e:wakeup())
   local late = uv.new_timer()

@@ -1,53 +1,81 @@
-/* A scope ends leases and waits with something outside (a request of nginx),
- * even if no Lua runs any more.
+/* Scopes of requests of nginx. A scope ends its request's leases and waits,
+ * even if no Lua runs any more. It is found by the request's address from its
+ * beginning to its end, which a clean-up of the request's pool calls, perhaps
+ * after the Lua state's: the set lives until its last scope has ended.
  *
- * It refers to each ticket that would leave something: a wait, a lease, or a
- * detach whose string was not taken. Its end posts to the loop, so it neither
- * blocks nor calls Lua.
- *
- * A scope is one thread's, and may begin anew. Tickets that are over are
- * dropped when their number has doubled. Of a lease the scope ends one handle;
- * others keep the hold. */
+ * A scope refers to each ticket that would leave something: a wait, a lease, or
+ * a detach whose string was not taken. Its end posts to the loop, so it neither
+ * blocks nor calls Lua. Tickets that are over are dropped when their number has
+ * doubled. Of a lease the scope ends one handle; others keep the hold. */
+#include "core/map.h"
 #include "engine/ticket/ticket.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-#define IN_PLACE 4 /* more entries need memory */
 
 struct entry {
   struct dlk_ticket *ticket; /* NULL: a further handle */
   struct dlk_handle handle;  /* of a ticket: without hold */
 };
 
-struct dlk_scope {
-  bool ended;
-  size_t count, limit;
-  struct entry *entries, in_place[IN_PLACE];
+struct dlk_scopes {
+  bool dropped; /* by Lua's end */
+  struct dlk_map live;
+  uint64_t last;
 };
 
-static void forget(struct dlk_scope *s) {
-  s->count = 0;
-  s->limit = IN_PLACE;
-  s->entries = s->in_place;
+struct dlk_scope {
+  uint64_t number;
+  struct dlk_scopes *set;
+  const void *of;
+  struct dlk_map_node node;
+  size_t count, limit;
+  struct entry *entries;
+};
+
+/* ---- the set ---- */
+
+struct dlk_scopes *dlk_scopes_new(void) {
+  return calloc(1, sizeof(struct dlk_scopes));
 }
 
-struct dlk_scope *dlk_scope_new(void) {
-  struct dlk_scope *s = malloc(sizeof *s);
-  if (s) {
-    s->ended = false;
-    forget(s);
-  }
-  return s;
+static void free_if_over(struct dlk_scopes *s) {
+  if (!s->dropped || s->live.count > 0)
+    return;
+  dlk_map_clear(&s->live);
+  free(s);
 }
 
-void dlk_scope_begin(struct dlk_scope *s) {
-  s->ended = false;
+void dlk_scopes_drop(struct dlk_scopes *s) {
+  if (!s)
+    return;
+  s->dropped = true;
+  free_if_over(s);
 }
 
-bool dlk_scope_ended(const struct dlk_scope *s) {
-  return s->ended;
+struct dlk_scope *dlk_scopes_find(const struct dlk_scopes *s, const void *of) {
+  struct dlk_map_node *node =
+      dlk_map_get(&s->live, (const char *)&of, sizeof of);
+  return node ? DLK_CONTAINER(node, struct dlk_scope, node) : NULL;
 }
+
+struct dlk_scope *dlk_scopes_begin(struct dlk_scopes *set, const void *of) {
+  struct dlk_scope *s = calloc(1, sizeof *s);
+  if (!s)
+    return NULL;
+  s->set = set;
+  s->of = of;
+  s->number = ++set->last;
+  if (dlk_map_put(&set->live, &s->node, (const char *)&s->of, sizeof s->of))
+    return s;
+  free(s);
+  return NULL;
+}
+
+uint64_t dlk_scope_number(const struct dlk_scope *s) {
+  return s->number;
+}
+
+/* ---- entries ---- */
 
 static struct dlk_handle handle_of(const struct entry *en) {
   struct dlk_handle handle = en->handle;
@@ -115,16 +143,13 @@ static bool make_room(struct dlk_scope *s) {
   if (s->count < s->limit)
     return true;
   sweep(s);
-  if (s->count <= s->limit / 2)
-    return true;
-  bool in_place = s->entries == s->in_place;
-  struct entry *more =
-      realloc(in_place ? NULL : s->entries, 2 * s->limit * sizeof *more);
-  if (more && in_place)
-    memcpy(more, s->in_place, sizeof s->in_place);
+  size_t limit = s->limit ? 2 * s->limit : 4;
+  struct entry *more = s->count > s->limit / 2 || s->limit == 0
+                           ? realloc(s->entries, limit * sizeof *more)
+                           : NULL;
   if (more) {
     s->entries = more;
-    s->limit *= 2;
+    s->limit = limit;
   }
   return s->count < s->limit;
 }
@@ -134,23 +159,21 @@ bool dlk_scope_wants(const struct dlk_ticket *t) {
          dlk_ticket_is(t, DLK_OP_CHANGE);
 }
 
-bool dlk_scope_add(struct dlk_scope *s, struct dlk_ticket *t) {
+void dlk_scope_add(struct dlk_scope *s, struct dlk_ticket *t) {
   if (!dlk_scope_wants(t))
-    return true;
-  if (s->ended || !make_room(s)) {
+    return;
+  if (!make_room(s)) {
     dlk_ticket_abandon(t);
-    return false;
+    return;
   }
-  struct entry *en = &s->entries[s->count++];
   dlk_ticket_ref(t);
-  *en = (struct entry){.ticket = t};
+  s->entries[s->count++] = (struct entry){.ticket = t};
   t->owned = true;
-  return true;
 }
 
 bool dlk_scope_add_handle(struct dlk_scope *s,
                           const struct dlk_handle *handle) {
-  if (s->ended || !make_room(s)) {
+  if (!make_room(s)) {
     if (dlk_handle_give_up(handle))
       dlk_hold_release_later(handle->hold);
     return false;
@@ -165,19 +188,14 @@ bool dlk_ticket_owned(const struct dlk_ticket *t) {
 }
 
 void dlk_scope_end(struct dlk_scope *s) {
-  s->ended = true;
+  struct dlk_scopes *set = s->set;
+  dlk_map_remove(&set->live, &s->node);
   for (size_t i = 0; i < s->count; i++) {
     if (!is_inherited(&s->entries[i]))
       end_one(&s->entries[i]);
     drop(&s->entries[i]);
   }
-  if (s->entries != s->in_place)
-    free(s->entries);
-  forget(s);
-}
-
-void dlk_scope_free(struct dlk_scope *s) {
-  if (s)
-    dlk_scope_end(s);
+  free(s->entries);
   free(s);
+  free_if_over(set);
 }

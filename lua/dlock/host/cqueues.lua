@@ -119,7 +119,7 @@ function adapter.closed(client)
 end
 
 function adapter.wait(client, ticket)
-  local number, others = ticket:watch(nil, true)
+  local number, others = ticket:watch(true)
   local _, conditions = modules()
   local mine = number and conditions.new()
   if number then -- others may end it in their turn

@@ -2,6 +2,9 @@
  * too late. A look-up in libuv's pool cannot be taken back: the loop's close
  * and the process's exit would wait for a resolver that hangs.
  *
+ * A question that was left is the next look-up's for the same name: else an
+ * answer slower than each attempt to connect would never be heard.
+ *
  * A thread touches its question, and under the lock the look-up that listens. A
  * look-up leaves under the lock before its wakeup is closed. So a thread may
  * outlive loop, store and Lua state (the library stays: nodelete). A fork's
@@ -23,7 +26,8 @@
 #define MOST 16
 
 struct question {
-  struct dlk_net_lookup *listener; /* NULL: no answer is wanted */
+  struct dlk_net_lookup *listener; /* NULL: it was left */
+  unsigned at;                     /* in asked */
   char port[8], host[];
 };
 
@@ -39,7 +43,7 @@ struct dlk_net_lookup {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static unsigned under_way;
+static struct question *asked[MOST]; /* whose threads run */
 
 static void *look_up(void *arg) {
   struct question *q = arg;
@@ -51,7 +55,7 @@ static void *look_up(void *arg) {
     freeaddrinfo(list);
   }
   pthread_mutex_lock(&lock);
-  under_way--;
+  asked[q->at] = NULL;
   struct dlk_net_lookup *l = q->listener;
   if (l) {
     l->status = status;
@@ -75,7 +79,7 @@ static void in_parent(void) {
 }
 
 static void in_child(void) {
-  under_way = 0;
+  memset(asked, 0, sizeof asked);
   pthread_mutex_unlock(&lock);
 }
 
@@ -122,33 +126,42 @@ int dlk_net_lookup_start(struct uv_loop_s *loop, const char *host,
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   size_t len = strlen(host) + 1;
   struct dlk_net_lookup *l = calloc(1, sizeof *l);
-  struct question *q = calloc(1, sizeof *q + len);
-  bool asked = false;
+  struct question *q = calloc(1, sizeof *q + len), *left = NULL;
+  unsigned at = MOST;
   int e = ENOMEM;
   pthread_once(&once, watch_forks);
   pthread_mutex_lock(&lock); /* the thread waits for it */
-  if (l && q) {
+  for (unsigned i = 0; i < MOST; i++) {
+    if (!asked[i])
+      at = i;
+    else if (!asked[i]->listener && strcmp(asked[i]->host, host) == 0 &&
+             strcmp(asked[i]->port, port) == 0)
+      left = asked[i];
+  }
+  if (l && left) {
+    e = 0;
+  } else if (l && q) {
     memcpy(q->host, host, len);
     memcpy(q->port, port, strlen(port) + 1);
-    e = under_way < MOST ? dlk_native_start(NULL, 0, look_up, q) : EAGAIN;
+    q->at = at;
+    e = at < MOST ? dlk_native_start(NULL, 0, look_up, q) : EAGAIN;
+    if (e == 0)
+      left = asked[at] = q;
   }
-  if (e == 0) {
-    asked = true;
-    under_way++;
+  if (e == 0)
     e = -uv_async_init(loop, &l->wakeup, woken);
-  }
   if (e == 0) {
     l->found = found;
     l->gone = gone;
     l->arg = arg;
-    l->question = q;
-    q->listener = l;
+    l->question = left;
+    left->listener = l;
     *out = l;
   }
   pthread_mutex_unlock(&lock);
   if (e != 0)
     free(l);
-  if (!asked)
+  if (left != q)
     free(q);
   return e;
 }

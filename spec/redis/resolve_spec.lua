@@ -187,6 +187,24 @@ describe("a resolver that hangs", function()
     ]])
   end)
 
+  timed("takes longer than each attempt: the next one waits for its answer",
+  function()
+    assert.equal("true\n", run [[
+      local store = assert(dlock.open { url = named "late.example",
+        connect_timeout = 0.3 })
+      print(assert(store:lock("late", { timeout = 20 })):release())
+    ]])
+  end)
+
+  timed("takes longer than each attempt: the next one waits for its answer",
+  function()
+    assert.equal("true\n", run [[
+      local store = assert(dlock.open { url = named "late.example",
+        connect_timeout = 0.4 })
+      print(assert(store:lock("late", { timeout = 20 })):release())
+    ]])
+  end)
+
   -- ThreadSanitizer follows no child of a process that has threads.
   local fork_it = os.getenv("DLOCK_TEST_SANITIZER") ~= "tsan" and it
     or function() end

@@ -10,7 +10,6 @@
 #include "engine/in_use.h"
 #include "engine/local/local_queue.h"
 #include "engine/ticket/close.h"
-#include "engine/ticket/dispatch.h"
 #include "engine/ticket/request.h"
 #include "loop/life.h"
 
@@ -71,7 +70,7 @@ static struct dlk_engine *new_engine(const struct dlk_store_type *type) {
   dlk_list_init(&e->work.ops);
   dlk_list_init(&e->held.list);
   atomic_init(&e->held.horizon, DLK_FOREVER);
-  e->held.calls = &dlk_dispatch_lease_calls;
+  e->held.calls = &dlk_request_lease_calls;
   dlk_local_init(e->local, &dlk_request_local_calls);
   dlk_close_init(e->close, e);
   dlk_pool_init(&e->spare_tickets, sizeof(struct dlk_ticket) + type->op_size,

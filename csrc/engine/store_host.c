@@ -1,7 +1,7 @@
 /* The engine as a store sees it. */
 #include "engine/hold/renewal.h"
 #include "engine/ticket/close.h"
-#include "engine/ticket/dispatch.h"
+#include "engine/ticket/request.h"
 #include "loop/owner.h"
 
 static struct dlk_engine *engine_of(struct dlk_host *host) {
@@ -64,7 +64,7 @@ void dlk_host_init(struct dlk_host *host) {
       .random = random_bytes,
       .timer_set = timer_set,
       .timer_clear = timer_clear,
-      .done = dlk_dispatch_done,
+      .done = dlk_request_done,
       .renewed = dlk_hold_renewed,
       .renew_failed = dlk_hold_renew_failed,
       .lost = dlk_hold_lost,

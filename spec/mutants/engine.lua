@@ -53,11 +53,11 @@ return {
       put = "(void)sent; h->lease.sent = dlk_clock_now();"
         .. " h->lease.claim = 0;" },
     { name = "a grant that crossed a cancel is handed out",
-      file = "csrc/engine/ticket/dispatch.c",
+      file = "csrc/engine/ticket/request.c",
       find = "t->op.ending == DLK_CANCELLED || t->op.ending == DLK_CLOSED ||",
       put = "" },
     { name = "what is extended after its end says ok",
-      file = "csrc/engine/ticket/dispatch.c",
+      file = "csrc/engine/ticket/request.c",
       find = "return changes && !dlk_hold_check(t->hold, dlk_clock_now());",
       put = "return changes && false;" },
     { name = "a locally queued wait has no end",

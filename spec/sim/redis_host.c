@@ -92,7 +92,7 @@ static void done(struct dlk_host *host, struct dlk_op *op,
   }
   if (ends_lease(op, err ? err->code : DLK_OK))
     forgotten(op->lease);
-  dlk_dispatch_done(host, op, err);
+  dlk_request_done(host, op, err);
 }
 
 static bool was_renewing(struct dlk_lease *lease) {

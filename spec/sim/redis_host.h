@@ -17,7 +17,7 @@
 #include <lua.h>
 
 #include "engine/ticket/close.h"
-#include "engine/ticket/dispatch.h"
+#include "engine/ticket/request.h"
 #include "engine/local/local_queue.h"
 #include "engine/hold/renewal.h"
 #include "loop/owner.h"

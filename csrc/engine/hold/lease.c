@@ -9,7 +9,7 @@
  *     answered. LOST is for ever.
  * I5  A release without an answer tells of no loss, nor does one after a loss.
  * I6  min_hold is promised to the taker, so it goes with `given`: other grants
- *     are released without it (dispatch.c). An attached hold is given.
+ *     are released without it (request.c). An attached hold is given.
  * I7  A hold whose last handle was collected is not released: its program may
  *     count on it.
  *

@@ -69,7 +69,7 @@ struct dlk_hold {
   uint32_t user;
 };
 
-/* Calls of dispatch.c. */
+/* Calls of request.c. */
 struct dlk_lease_calls {
   /* No longer held: tells waiters. */
   void (*left)(struct dlk_hold *h, enum dlk_hold_state state);

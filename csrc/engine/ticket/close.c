@@ -28,7 +28,6 @@
 #include "engine/hold/renewal.h"
 #include "engine/in_use.h"
 #include "engine/local/local_queue.h"
-#include "engine/ticket/dispatch.h"
 #include "engine/ticket/request.h"
 #include "loop/life.h"
 #include "loop/owner.h"
@@ -88,7 +87,7 @@ static void end_ops(struct dlk_close *c) {
     struct dlk_ticket *t = DLK_CONTAINER(l, struct dlk_ticket, link);
     next = l->next;
     if (c->state == DLK_CLOSE_STOPPED)
-      dlk_dispatch_forget(t);
+      dlk_request_forget(t);
     else
       dlk_request_finish_code(t, DLK_CLOSED);
   }
@@ -203,16 +202,6 @@ static void timed_out(struct dlk_timer *timer, int64_t now) {
   }
 }
 
-struct dlk_ticket *dlk_close_new(struct dlk_engine *e,
-                                 const struct dlk_request *r) {
-  struct dlk_ticket *t = dlk_request_new(e, r);
-  if (t) {
-    t->start.run = start_posted;
-    t->timer.fire = timed_out;
-  }
-  return t;
-}
-
 /* One user of a shared engine leaves: only its own ends. No event tells of the
  * last op, so the ticket looks now and then. */
 static bool has_ops(const struct dlk_engine *e, uint32_t user) {
@@ -241,14 +230,10 @@ static void leave_posted(struct dlk_post *post) {
   look_whether_left(&t->timer, dlk_clock_now());
 }
 
-struct dlk_ticket *dlk_leave_new(struct dlk_engine *e,
-                                 const struct dlk_request *r) {
-  struct dlk_ticket *t = dlk_request_new(e, r);
-  if (t) {
-    t->start.run = leave_posted;
-    t->timer.fire = look_whether_left;
-  }
-  return t;
+void dlk_close_prepare(struct dlk_ticket *t) {
+  bool closes = t->task == DLK_TASK_CLOSE;
+  t->start.run = closes ? start_posted : leave_posted;
+  t->timer.fire = closes ? timed_out : look_whether_left;
 }
 
 /* ---- the end ---- */

@@ -24,11 +24,8 @@ struct dlk_close {
 };
 
 void dlk_close_init(struct dlk_close *c, struct dlk_engine *e);
-/* A ticket ready to be started by its post. */
-struct dlk_ticket *dlk_close_new(struct dlk_engine *e,
-                                 const struct dlk_request *r);
-struct dlk_ticket *dlk_leave_new(struct dlk_engine *e,
-                                 const struct dlk_request *r);
+/* Makes a new ticket that of a close or a leave. */
+void dlk_close_prepare(struct dlk_ticket *t);
 void dlk_close_stopped(struct dlk_engine *e);
 bool dlk_close_by_thread(struct dlk_loop *l);
 bool dlk_close_is_over(const struct dlk_close *c);

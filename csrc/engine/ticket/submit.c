@@ -1,7 +1,7 @@
 /* Submitting a request. Its post `start` starts it: the loop's owner runs that
  * from the inbox, or the caller at once if the loop is free. */
 #include "engine/ticket/close.h"
-#include "engine/ticket/dispatch.h"
+#include "engine/ticket/request.h"
 #include "loop/owner.h"
 
 static bool prompt(const struct dlk_engine *e) {
@@ -14,7 +14,7 @@ static bool prompt(const struct dlk_engine *e) {
  * dlk_ticket_watch tells of ended tickets. */
 static bool start_in_passing(struct dlk_ticket *t) {
   struct dlk_engine *e = t->engine;
-  bool queued = dlk_dispatch_queue_up(t), writes = prompt(e);
+  bool queued = dlk_request_queue_up(t), writes = prompt(e);
   bool starts =
       !queued && writes && t->task == DLK_TASK_OP && !atomic_load(&e->closing);
   if (starts)
@@ -43,18 +43,17 @@ static bool start_now(struct dlk_ticket *t) {
 struct dlk_ticket *dlk_engine_submit(struct dlk_engine *e,
                                      const struct dlk_request *r, bool wake,
                                      struct dlk_error *err) {
-  bool closes = r->task == DLK_TASK_CLOSE, leaves = r->task == DLK_TASK_LEAVE;
-  if (!dlk_engine_is_ours(e, err) ||
-      !(closes || leaves || dlk_engine_is_open(e, err)) ||
+  bool ends = r->task == DLK_TASK_CLOSE || r->task == DLK_TASK_LEAVE;
+  if (!dlk_engine_is_ours(e, err) || !(ends || dlk_engine_is_open(e, err)) ||
       !dlk_engine_first_use(e, err))
     return NULL;
-  struct dlk_ticket *t = closes   ? dlk_close_new(e, r)
-                         : leaves ? dlk_leave_new(e, r)
-                                  : dlk_dispatch_new(e, r);
+  struct dlk_ticket *t = dlk_request_new(e, r);
   if (!t) {
     dlk_error_set(err, DLK_UNAVAILABLE, "out of memory");
     return NULL;
   }
+  if (ends)
+    dlk_close_prepare(t);
   if (!wake && start_now(t))
     return t;
   if (!dlk_inbox_admit(&e->loop.inbox))
@@ -85,7 +84,7 @@ bool dlk_engine_hand_over(struct dlk_hold *h, bool *others) {
   if (!atomic_load(&e->loop.resident) || !dlk_owner_enter(&e->loop, true))
     return false;
   bool can = !atomic_load(&e->closing) && dlk_hold_is_held(h);
-  if (!can || !dlk_dispatch_pass(h)) {
+  if (!can || !dlk_request_pass(h)) {
     dlk_owner_leave(&e->loop);
     return false;
   }

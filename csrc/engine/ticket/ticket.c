@@ -1,7 +1,7 @@
 /* A ticket: one request from submission to result.
  *
  * I1  It completes once, in dlk_request_finish.
- * I2  The store's part (the op) ends once, in dlk_dispatch_done. If that comes
+ * I2  The store's part (the op) ends once, in dlk_request_done. If that comes
  *     later than `withdrawal` after a cancel, the caller is told before.
  * I3  A grant is given back if its ticket was told otherwise, or is abandoned.
  * I4  A detach gave the handle up. If it fails, or its string is not taken, the

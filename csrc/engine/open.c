@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/conf.h"
 #include "engine/hold/renewal.h"
 #include "engine/in_use.h"
 #include "engine/local/local_queue.h"
@@ -35,7 +34,9 @@ static void free_engine(struct dlk_engine *e) {
     return;
   if (e->store)
     e->type->destroy(e->store);
-  dlk_conf_free(e->conf_memory, e->conf_size);
+  if (e->conf_memory)
+    explicit_bzero(e->conf_memory, e->conf_size);
+  free(e->conf_memory);
   dlk_secret_free(e->secret);
   dlk_socket_hang_up(&e->socket);
   dlk_local_clear(e->local);
@@ -80,13 +81,70 @@ static struct dlk_engine *new_engine(const struct dlk_store_type *type) {
   return e;
 }
 
+static size_t size_of(const char *s) {
+  return s ? strlen(s) + 1 : 0;
+}
+
+static const char *put(char **at, const char *s) {
+  if (!s)
+    return NULL;
+  size_t n = strlen(s) + 1;
+  char *to = *at;
+  memcpy(to, s, n);
+  *at += n;
+  return to;
+}
+
+/* One block holds the copy, so its secrets are wiped in one go. */
+static bool copy_conf(struct dlk_engine *e, const struct dlk_conf *from,
+                      const char *name, struct dlk_conf *to) {
+  size_t size = from->host_count * sizeof *from->hosts;
+  size += size_of(from->shown) + size_of(from->scheme) + size_of(from->path);
+  size += size_of(from->username) + size_of(from->password);
+  size += size_of(from->prefix) + size_of(name);
+  for (size_t i = 0; i < from->host_count; i++)
+    size += size_of(from->hosts[i].host);
+  const struct dlk_options *o = &from->options;
+  size += o->count * sizeof *o->list;
+  for (size_t i = 0; i < o->count; i++)
+    size += size_of(o->list[i].name) + size_of(o->list[i].key) +
+            size_of(o->list[i].text);
+  char *memory = malloc(size ? size : 1);
+  if (!memory)
+    return false;
+  struct dlk_option *options = (struct dlk_option *)(void *)memory;
+  struct dlk_addr *hosts = (void *)(options + from->options.count);
+  char *at = (char *)(hosts + from->host_count);
+  *to = *from;
+  for (size_t i = 0; i < o->count; i++) {
+    options[i] = o->list[i];
+    options[i].name = put(&at, o->list[i].name);
+    options[i].key = put(&at, o->list[i].key);
+    options[i].text = put(&at, o->list[i].text);
+  }
+  to->options.list = options;
+  to->hosts = hosts;
+  for (size_t i = 0; i < from->host_count; i++) {
+    hosts[i] = from->hosts[i];
+    hosts[i].host = put(&at, from->hosts[i].host);
+  }
+  to->shown = put(&at, from->shown);
+  to->scheme = put(&at, from->scheme);
+  to->path = put(&at, from->path);
+  to->username = put(&at, from->username);
+  to->password = put(&at, from->password);
+  to->prefix = put(&at, from->prefix);
+  e->given_name = put(&at, name);
+  e->conf_memory = memory;
+  e->conf_size = size;
+  return true;
+}
+
 static bool create_store(struct dlk_engine *e, const struct dlk_conf *conf,
                          const char *name, struct dlk_error *err) {
   struct dlk_conf used = *conf, copy;
   used.prefix = e->type->prefix(conf->prefix);
-  e->conf_memory =
-      dlk_conf_copy(&used, name, &copy, &e->given_name, &e->conf_size);
-  if (!e->conf_memory) {
+  if (!copy_conf(e, &used, name, &copy)) {
     dlk_error_set(err, DLK_UNAVAILABLE, "out of memory");
     return false;
   }
@@ -127,23 +185,19 @@ bool dlk_engine_password(struct dlk_engine *e, const char *password) {
 
 /* ---- first use ---- */
 
-static void name_ourselves(struct dlk_engine *e) {
-  if (e->given_name) {
-    snprintf(e->name, sizeof e->name, "%s", e->given_name);
-    return;
-  }
-  char host[80];
-  if (gethostname(host, sizeof host) != 0)
-    memcpy(host, "localhost", 10);
-  host[sizeof host - 1] = '\0';
-  snprintf(e->name, sizeof e->name, "%s/%ld", host, (long)getpid());
-}
-
 bool dlk_engine_first_use(struct dlk_engine *e, struct dlk_error *err) {
   if (atomic_load(&e->fork_stamp) != 0)
     return true;
   dlk_random_forget(&e->random);
-  name_ourselves(e);
+  if (e->given_name) {
+    snprintf(e->name, sizeof e->name, "%s", e->given_name);
+  } else {
+    char host[80];
+    if (gethostname(host, sizeof host) != 0)
+      memcpy(host, "localhost", 10);
+    host[sizeof host - 1] = '\0';
+    snprintf(e->name, sizeof e->name, "%s/%ld", host, (long)getpid());
+  }
   if (!dlk_loop_open(&e->loop, e->shown, err)) {
     /* Open stores have most likely taken all descriptors or threads. */
     size_t n = dlk_in_use_count(), len = strlen(err->text);

@@ -56,7 +56,7 @@ struct dlk_engine {
   void *store;
   bool store_used;
   bool refuses;
-  void *conf_memory; /* conf.h */
+  void *conf_memory;
   size_t conf_size;
   struct dlk_secret *secret;
   const char *shown, *given_name, *prefix;

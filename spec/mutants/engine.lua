@@ -93,8 +93,9 @@ return {
       put = "dlk_handle_give_up(&handle);"
         .. " dlk_hold_release_later(handle.hold); }" },
     { name = "a password stays in memory that was freed",
-      file = "csrc/engine/conf.c",
-      find = "if (memory) explicit_bzero(memory, size);", put = "(void)size;" },
+      file = "csrc/engine/open.c",
+      find = "if (e->conf_memory) explicit_bzero(e->conf_memory, e->conf_size);",
+      put = "" },
     { name = "what was posted while the loop was owned is nobody's",
       file = "csrc/loop/owner.c",
       find = "if (!dlk_inbox_empty(&l->inbox)) { /* it came since",

@@ -338,20 +338,6 @@ void dlk_net_conn_wake(struct dlk_net_conn *c) {
   c->endpoint->locate(c->endpoint, &c->seeker);
 }
 
-static void open_sock(struct dlk_net_conn *c,
-                      const struct dlk_net_address *address) {
-  char text[DLK_REASON_MAX];
-  int error = 0;
-  c->at = address;
-  c->state = DLK_NET_OPENING; /* in the same time */
-  c->looked = c->heard = false;
-  c->sock = dlk_net_sock_open(c->host->loop(c->host), address, &c->silent,
-                              c->conf->io_timeout, &sock_events, c->gone,
-                              c->alive, c, &error);
-  if (!c->sock)
-    on_failed(c, dlk_net_sock_code(error), dlk_reason(text, error));
-}
-
 static void located(struct dlk_net_seeker *who,
                     const struct dlk_net_address *address,
                     const struct dlk_error *why) {
@@ -372,7 +358,16 @@ static void located(struct dlk_net_seeker *who,
       close_sock(c);
       allow_time(c);
     }
-    open_sock(c, address);
+    char text[DLK_REASON_MAX];
+    int error = 0;
+    c->at = address;
+    c->state = DLK_NET_OPENING; /* in the same time */
+    c->looked = c->heard = false;
+    c->sock = dlk_net_sock_open(c->host->loop(c->host), address, &c->silent,
+                                c->conf->io_timeout, &sock_events, c->gone,
+                                c->alive, c, &error);
+    if (!c->sock)
+      on_failed(c, dlk_net_sock_code(error), dlk_reason(text, error));
   }
 }
 

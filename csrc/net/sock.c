@@ -107,23 +107,6 @@ static void tune(int fd, int64_t io_timeout) {
   option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
 }
 
-static int begin(const struct sockaddr *addr, socklen_t len, int64_t io_timeout,
-                 int *fd) {
-  int one =
-      socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (one < 0)
-    return errno;
-  if (addr->sa_family != AF_UNIX)
-    tune(one, io_timeout);
-  if (connect(one, addr, len) != 0 && errno != EINPROGRESS) {
-    int e = errno;
-    close(one);
-    return e;
-  }
-  *fd = one;
-  return 0;
-}
-
 /* Only `await` leaves MSG_DONTWAIT out, and libuv polls: so fd may block, for
  * DLK_AWAIT_MAX at most. False: it does not. */
 static bool let_block(int fd) {
@@ -138,9 +121,17 @@ static int connect_to(struct dlk_net_sock *s, const struct sockaddr *addr,
                       socklen_t len) {
   memcpy(&s->peer, addr, len);
   s->peer_len = len;
-  int e = begin(addr, len, s->io_timeout, &s->fd);
-  if (e != 0)
+  s->fd =
+      socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (s->fd < 0)
+    return errno;
+  if (addr->sa_family != AF_UNIX)
+    tune(s->fd, s->io_timeout);
+  if (connect(s->fd, addr, len) != 0 && errno != EINPROGRESS) {
+    int e = errno;
+    drop_fd(s);
     return e;
+  }
   s->watch = calloc(1, sizeof *s->watch);
   if (!s->watch || uv_poll_init(s->loop, &s->watch->poll, s->fd) != 0) {
     free(s->watch);
@@ -382,7 +373,16 @@ struct dlk_net_sock *dlk_net_sock_open(struct uv_loop_s *loop,
   return s;
 }
 
-static ssize_t plain_send(struct dlk_net_sock *s, const void *p, size_t n) {
+static ssize_t secured(struct dlk_net_sock *s, ssize_t rc) {
+  int problem = errno;
+  poll_for(s, dlk_net_secure_waits(s->secure));
+  errno = problem;
+  return rc;
+}
+
+ssize_t dlk_net_sock_send(struct dlk_net_sock *s, const void *p, size_t n) {
+  if (s->secure)
+    return secured(s, dlk_net_secure_send(s->secure, s->fd, p, n));
   ssize_t rc;
   do {
     rc = send(s->fd, p, n, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -396,31 +396,14 @@ static ssize_t plain_send(struct dlk_net_sock *s, const void *p, size_t n) {
   return rc;
 }
 
-static ssize_t plain_recv(struct dlk_net_sock *s, void *p, size_t n) {
+ssize_t dlk_net_sock_recv(struct dlk_net_sock *s, void *p, size_t n) {
+  if (s->secure)
+    return secured(s, dlk_net_secure_recv(s->secure, s->fd, p, n, false));
   ssize_t rc;
   do {
     rc = recv(s->fd, p, n, MSG_DONTWAIT);
   } while (rc < 0 && errno == EINTR);
   return rc;
-}
-
-static ssize_t secured(struct dlk_net_sock *s, ssize_t rc) {
-  int problem = errno;
-  poll_for(s, dlk_net_secure_waits(s->secure));
-  errno = problem;
-  return rc;
-}
-
-ssize_t dlk_net_sock_send(struct dlk_net_sock *s, const void *p, size_t n) {
-  if (!s->secure)
-    return plain_send(s, p, n);
-  return secured(s, dlk_net_secure_send(s->secure, s->fd, p, n));
-}
-
-ssize_t dlk_net_sock_recv(struct dlk_net_sock *s, void *p, size_t n) {
-  if (!s->secure)
-    return plain_recv(s, p, n);
-  return secured(s, dlk_net_secure_recv(s->secure, s->fd, p, n, false));
 }
 
 ssize_t dlk_net_sock_await(struct dlk_net_sock *s, void *p, size_t n) {

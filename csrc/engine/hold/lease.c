@@ -46,8 +46,16 @@ static void drop_posted(struct dlk_post *post) {
   dlk_hold_unref(h);
 }
 
-static void init(struct dlk_hold *h, struct dlk_engine *e,
-                 const struct dlk_request *r) {
+struct dlk_hold *dlk_hold_new(struct dlk_engine *e,
+                              const struct dlk_request *r) {
+  const char *owner = r->owner ? r->owner : e->name;
+  size_t data = dlk_pool_aligned(sizeof(struct dlk_hold));
+  size_t text = data + dlk_pool_aligned(e->type->lease_size);
+  size_t size = text + r->key_len + strlen(owner) + r->value_len + 3;
+  struct dlk_hold *h = dlk_pool_take(&e->held.spare, size);
+  if (!h)
+    return NULL;
+  h->size = (uint32_t)size;
   h->engine = e;
   dlk_engine_ref(e);
   atomic_init(&h->refs, 1);
@@ -70,19 +78,6 @@ static void init(struct dlk_hold *h, struct dlk_engine *e,
   h->asked.owner = r->owner != NULL;
   h->lease.handoffs.most = h->asked.unfair ? r->handoffs : 0;
   dlk_hold_set_want(h, r->want);
-}
-
-struct dlk_hold *dlk_hold_new(struct dlk_engine *e,
-                              const struct dlk_request *r) {
-  const char *owner = r->owner ? r->owner : e->name;
-  size_t data = dlk_pool_aligned(sizeof(struct dlk_hold));
-  size_t text = data + dlk_pool_aligned(e->type->lease_size);
-  size_t size = text + r->key_len + strlen(owner) + r->value_len + 3;
-  struct dlk_hold *h = dlk_pool_take(&e->held.spare, size);
-  if (!h)
-    return NULL;
-  h->size = (uint32_t)size;
-  init(h, e, r);
   h->lease.data = (char *)h + data;
   char *at = (char *)h + text;
   h->lease.key = put(&at, r->key, r->key_len);

@@ -131,37 +131,33 @@ void dlk_local_look(struct dlk_local_queue *g) {
     dlk_inbox_put(&g->engine->loop.inbox, &g->next);
 }
 
-static struct dlk_local_queue *new_queue(struct dlk_engine *e, const char *key,
-                                         size_t key_len) {
-  struct dlk_local_queue *g = calloc(1, sizeof *g + key_len);
+struct dlk_local_queue *dlk_local_find(struct dlk_engine *e, const char *key,
+                                       size_t key_len, bool make) {
+  if (!atomic_load_explicit(&e->loop.resident, memory_order_relaxed))
+    return NULL;
+  struct dlk_map *map = &e->local->map;
+  struct dlk_map_node *n = dlk_map_get(map, key, key_len);
+  if (n)
+    return DLK_CONTAINER(n, struct dlk_local_queue, node);
+  struct dlk_local_queue *g = make ? calloc(1, sizeof *g + key_len) : NULL;
   if (!g)
     return NULL;
-  if (e->local->map.size == 0) {
+  if (map->size == 0) {
     uint32_t seed;
     e->host.random(&e->host, &seed, sizeof seed);
-    dlk_map_init(&e->local->map, seed);
+    dlk_map_init(map, seed);
   }
   memcpy(g->key, key, key_len);
   g->engine = e;
   g->next.run = next_posted;
   dlk_list_init(&g->waiting);
   dlk_list_init(&g->late);
-  if (!dlk_map_put(&e->local->map, &g->node, g->key, key_len)) {
+  if (!dlk_map_put(map, &g->node, g->key, key_len)) {
     free(g);
     return NULL;
   }
   dlk_list_append(&e->local->all, &g->all);
   return g;
-}
-
-struct dlk_local_queue *dlk_local_find(struct dlk_engine *e, const char *key,
-                                       size_t key_len, bool make) {
-  if (!atomic_load_explicit(&e->loop.resident, memory_order_relaxed))
-    return NULL;
-  struct dlk_map_node *n = dlk_map_get(&e->local->map, key, key_len);
-  if (n)
-    return DLK_CONTAINER(n, struct dlk_local_queue, node);
-  return make ? new_queue(e, key, key_len) : NULL;
 }
 
 bool dlk_local_join(struct dlk_ticket *t, bool behind) {

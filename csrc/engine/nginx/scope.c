@@ -102,17 +102,6 @@ static bool over(const struct entry *en) {
   return !dlk_hold_is_held(handle.hold) || dlk_handle_given_up(&handle);
 }
 
-static void end_one(const struct entry *en) {
-  struct dlk_ticket *t = en->ticket;
-  if (t)
-    dlk_ticket_abandon(t);
-  if (over(en) || (t && !(dlk_ticket_done(t) && is_taken(t))))
-    return;
-  struct dlk_handle handle = handle_of(en);
-  if (dlk_handle_give_up(&handle))
-    dlk_hold_release_later(handle.hold);
-}
-
 /* A forked child leaves inherited entries alone. */
 static bool is_inherited(const struct entry *en) {
   return dlk_engine_forked(en->ticket ? en->ticket->engine
@@ -128,21 +117,17 @@ static void drop(const struct entry *en) {
     dlk_handle_unref(&en->handle);
 }
 
-static void sweep(struct dlk_scope *s) {
-  size_t kept = 0;
-  for (size_t i = 0; i < s->count; i++) {
-    if (over(&s->entries[i]))
-      drop(&s->entries[i]);
-    else
-      s->entries[kept++] = s->entries[i];
-  }
-  s->count = kept;
-}
-
 static bool make_room(struct dlk_scope *s) {
   if (s->count < s->limit)
     return true;
-  sweep(s);
+  size_t count = s->count;
+  s->count = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (over(&s->entries[i]))
+      drop(&s->entries[i]);
+    else
+      s->entries[s->count++] = s->entries[i];
+  }
   size_t limit = s->limit ? 2 * s->limit : 4;
   struct entry *more = s->count > s->limit / 2 || s->limit == 0
                            ? realloc(s->entries, limit * sizeof *more)
@@ -191,9 +176,18 @@ void dlk_scope_end(struct dlk_scope *s) {
   struct dlk_scopes *set = s->set;
   dlk_map_remove(&set->live, &s->node);
   for (size_t i = 0; i < s->count; i++) {
-    if (!is_inherited(&s->entries[i]))
-      end_one(&s->entries[i]);
-    drop(&s->entries[i]);
+    const struct entry *en = &s->entries[i];
+    struct dlk_ticket *t = en->ticket;
+    if (is_inherited(en))
+      continue;
+    if (t)
+      dlk_ticket_abandon(t);
+    if (!over(en) && (!t || (dlk_ticket_done(t) && is_taken(t)))) {
+      struct dlk_handle handle = handle_of(en);
+      if (dlk_handle_give_up(&handle))
+        dlk_hold_release_later(handle.hold);
+    }
+    drop(en);
   }
   free(s->entries);
   free(s);

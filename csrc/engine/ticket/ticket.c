@@ -74,26 +74,6 @@ bool dlk_ticket_gives(const struct dlk_ticket *t) {
   return dlk_ticket_makes_hold(t) || dlk_ticket_detaches(t);
 }
 
-static void init(struct dlk_ticket *t, struct dlk_engine *e,
-                 const struct dlk_request *r) {
-  t->engine = e;
-  atomic_init(&t->refs, 2);
-  atomic_init(&t->wanted, DLK_OK);
-  t->task = r->task;
-  t->user = r->hold ? r->hold->user : r->user;
-  dlk_list_init(&t->link);
-  t->op.kind = r->kind;
-  t->op.wait = r->wait;
-  t->op.renew = r->renew;
-  t->op.ttl = r->ttl;
-  t->op.fence = r->fence;
-  t->op.limit = r->limit;
-  t->op.started = dlk_clock_now();
-  t->op.deadline =
-      dlk_time_add(t->op.started, r->timeout < 0 ? e->io_timeout : r->timeout);
-  t->withdrawal = r->withdrawal > 0 ? r->withdrawal : e->io_timeout;
-}
-
 /* Only here a ticket gets a hold. */
 static void use_hold(struct dlk_ticket *t, struct dlk_hold *h) {
   t->hold = h;
@@ -134,24 +114,37 @@ struct dlk_ticket *dlk_ticket_new(struct dlk_engine *e,
   if (!t)
     return NULL;
   t->size = size;
-  init(t, e, r);
+  t->engine = e;
+  atomic_init(&t->refs, 2);
+  atomic_init(&t->wanted, DLK_OK);
+  t->task = r->task;
+  t->user = r->hold ? r->hold->user : r->user;
+  dlk_list_init(&t->link);
+  t->op.kind = r->kind;
+  t->op.wait = r->wait;
+  t->op.renew = r->renew;
+  t->op.ttl = r->ttl;
+  t->op.fence = r->fence;
+  t->op.limit = r->limit;
+  t->op.started = dlk_clock_now();
+  t->op.deadline =
+      dlk_time_add(t->op.started, r->timeout < 0 ? e->io_timeout : r->timeout);
+  t->withdrawal = r->withdrawal > 0 ? r->withdrawal : e->io_timeout;
   t->op.data = (char *)t + data;
   copy_arguments(t, r, (char *)t + args);
-  if (makes_hold(r)) {
-    struct dlk_hold *h = dlk_hold_new(e, r);
-    if (!h) {
-      dlk_engine_ref(e);
-      free_memory(t);
-      return NULL;
-    }
+  struct dlk_hold *h = r->hold;
+  if (makes_hold(r))
+    h = dlk_hold_new(e, r);
+  else if (h)
+    dlk_hold_ref(h);
+  if (h)
     use_hold(t, h);
-  } else if (r->hold) {
-    dlk_hold_ref(r->hold);
-    use_hold(t, r->hold);
-  } else {
+  else
     dlk_engine_ref(e);
-  }
-  return t;
+  if (h || !makes_hold(r))
+    return t;
+  free_memory(t);
+  return NULL;
 }
 
 void dlk_ticket_ref(struct dlk_ticket *t) {

@@ -195,7 +195,6 @@ struct dlk_handle {
   struct dlk_share *share; /* NULL: the first one */
 };
 
-struct dlk_handle dlk_hold_first(struct dlk_hold *h);
 bool dlk_hold_share(struct dlk_hold *h, struct dlk_handle *out);
 int dlk_hold_handles(const struct dlk_hold *h);
 void dlk_handle_ref(const struct dlk_handle *handle);

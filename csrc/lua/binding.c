@@ -178,7 +178,7 @@ int dlk_lua_push_lease(lua_State *L, const struct ticket_box *from, int index) {
   box->hold = dlk_ticket_take(t);
   if (!box->hold)
     return dlk_lua_given_back(L);
-  box->handle = dlk_hold_first(box->hold);
+  box->handle = (struct dlk_handle){.hold = box->hold};
   /* Callbacks may have closed the store since the grant. */
   struct dlk_error closed;
   if (!dlk_lua_is_open(from->home, &closed))

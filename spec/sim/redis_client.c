@@ -249,7 +249,7 @@ static void tell(lua_State *L, struct thing *t) {
     sim_complain("a lease was given back whose detach somebody waits for");
   if (!err && dlk_ticket_makes_hold(t->ticket)) {
     t->hold = dlk_ticket_take(t->ticket);
-    t->handle = dlk_hold_first(t->hold);
+    t->handle = (struct dlk_handle){.hold = t->hold};
     const struct dlk_redis_hold *h = dlk_hold_lease(t->hold)->data;
     lua_pushnumber(L, (lua_Number)dlk_hold_lease(t->hold)->fence);
     lua_setfield(L, -2, "fence");

@@ -9,10 +9,6 @@ struct dlk_share { /* of a further handle */
   atomic_bool given_up;
 };
 
-struct dlk_handle dlk_hold_first(struct dlk_hold *h) {
-  return (struct dlk_handle){.hold = h};
-}
-
 bool dlk_hold_share(struct dlk_hold *h, struct dlk_handle *out) {
   struct dlk_share *share = malloc(sizeof *share);
   if (!share)

@@ -30,6 +30,7 @@ bool dlk_engine_asks(struct dlk_engine *e);
 /* Gives another, or says that there is none (NULL). Returns false without
  * memory. */
 bool dlk_engine_password(struct dlk_engine *e, const char *password);
+/* Returns the new user's number, from 1 on. */
 uint32_t dlk_engine_join_in(struct dlk_engine *e);
 /* True: the last user left, so the engine is to be closed. */
 bool dlk_engine_leave(struct dlk_engine *e);
@@ -46,6 +47,7 @@ bool dlk_engine_joined(const struct dlk_engine *e);
 bool dlk_engine_is_open(const struct dlk_engine *e, struct dlk_error *err);
 const char *dlk_engine_shown(const struct dlk_engine *e);
 const char *dlk_engine_prefix(const struct dlk_engine *e);
+/* See struct dlk_store_type; false: names have no places. */
 bool dlk_engine_tag(const struct dlk_engine *e, const char *key, size_t len,
                     char out[DLK_TAG_MAX]);
 
@@ -70,7 +72,7 @@ enum dlk_task {
   DLK_TASK_CLOSE,     /* cancels waits, releases holds, stops the store */
   DLK_TASK_LEAVE,     /* cancels the user's waits, releases its holds */
   DLK_TASK_WAIT_LOST, /* done when `hold` is lost, or at timeout */
-  DLK_TASK_GIVE_BACK
+  DLK_TASK_GIVE_BACK  /* the engine's own release */
 };
 
 struct dlk_request {
@@ -84,7 +86,7 @@ struct dlk_request {
   bool provisional; /* ACQUIRE: taking the lease does not give it */
   uint32_t handoffs;
   int64_t timeout, ttl, max_hold, min_hold; /* ns; timeout < 0: io_timeout */
-  int64_t withdrawal;
+  int64_t withdrawal; /* limit of a cancel; 0: io_timeout */
   const char *owner;
   const char *value;
   size_t value_len;
@@ -207,6 +209,7 @@ int64_t dlk_hold_min_left(const struct dlk_hold *h);
 /* The caller may count on the hold. Taking one that is not provisional does
  * this. A hold not given is released without min_hold. */
 void dlk_hold_give(struct dlk_hold *h);
+/* The release that follows ignores min_hold. */
 void dlk_hold_take_back(struct dlk_hold *h);
 void dlk_hold_release_later(struct dlk_hold *h);
 
@@ -239,7 +242,7 @@ double dlk_stats_bound(int bucket);
 
 struct dlk_event {
   struct dlk_event *next;
-  uint64_t lease;
+  uint64_t lease; /* its hold's id, or 0 */
   char kind[16];
   const char *text; /* behind the key */
   size_t key_len;   /* 0 without a hold */

@@ -71,8 +71,8 @@ static struct dlk_engine *new_engine(const struct dlk_store_type *type) {
   dlk_list_init(&e->work.ops);
   dlk_list_init(&e->held.list);
   atomic_init(&e->held.horizon, DLK_FOREVER);
-  e->held.calls = &dlk_request_lease_calls;
-  dlk_local_init(e->local, &dlk_request_local_calls);
+  e->calls = &dlk_request_calls;
+  dlk_list_init(&e->local->all);
   dlk_close_init(e->close, e);
   dlk_pool_init(&e->spare_tickets, sizeof(struct dlk_ticket) + type->op_size,
                 SPARE_TICKETS);

@@ -13,7 +13,7 @@
 
 struct dlk_local_queues;
 struct dlk_close;
-struct dlk_lease_calls;
+struct dlk_request_calls;
 
 /* See ticket/completion.c. */
 struct dlk_completion {
@@ -34,8 +34,7 @@ struct dlk_completions {
 };
 
 struct dlk_held {
-  struct dlk_list list; /* held */
-  const struct dlk_lease_calls *calls;
+  struct dlk_list list;    /* held */
   _Atomic int64_t horizon; /* no hold outlives it */
   struct dlk_timer horizon_timer;
   struct dlk_pool spare;
@@ -82,6 +81,7 @@ struct dlk_engine {
   struct dlk_held held;
   struct dlk_pool spare_tickets;
 
+  const struct dlk_request_calls *calls;
   struct dlk_local_queues *local;
   struct dlk_close *close;
 };

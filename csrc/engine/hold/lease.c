@@ -382,7 +382,7 @@ void dlk_hold_leave(struct dlk_hold *h, int64_t now, enum dlk_hold_state state,
     set_ended(h, state, why);
   dlk_timers_batch_take(&e->loop.timers, &h->due);
   dlk_list_remove(&h->link);
-  e->held.calls->left(h, state);
+  e->calls->left(h, state);
   dlk_hold_unref(h);
 }
 
@@ -399,10 +399,10 @@ void dlk_hold_give_back(struct dlk_hold *h) {
   struct dlk_engine *e = h->engine;
   dlk_hold_ref(h);
   bool held = dlk_hold_is_held(h);
-  bool passed = held && e->held.calls->pass(h);
+  bool passed = held && e->calls->pass(h);
   if (held && !passed)
     dlk_hold_leave(h, dlk_clock_now(), DLK_HOLD_RELEASING, "it was released");
-  if (!passed && !e->held.calls->release(h)) {
+  if (!passed && !e->calls->release(h)) {
     dlk_hold_ref(h);
     h->owed = true;
     dlk_hold_due(h, dlk_clock_now() + DLK_SEC);

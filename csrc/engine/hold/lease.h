@@ -69,14 +69,18 @@ struct dlk_hold {
   uint32_t user;
 };
 
-/* Calls of request.c. */
-struct dlk_lease_calls {
+/* Calls of request.c, for leases and local queues. */
+struct dlk_request_calls {
   /* No longer held: tells waiters. */
   void (*left)(struct dlk_hold *h, enum dlk_hold_state state);
   /* Hands it over instead of a release. */
   bool (*pass)(struct dlk_hold *h);
   /* In the background. False: no memory. */
   bool (*release)(struct dlk_hold *h);
+  /* NULL: no memory. */
+  struct dlk_ticket *(*make)(struct dlk_engine *e, const struct dlk_request *r);
+  void (*submit)(struct dlk_ticket *t);
+  void (*finish)(struct dlk_ticket *t, const struct dlk_error *err);
 };
 
 /* After so long a hold that was handed over is renewed: for all of its ttl, and

@@ -26,12 +26,6 @@
 /* of spare fences */
 #define FAIR_MAX 256u
 
-void dlk_local_init(struct dlk_local_queues *q,
-                    const struct dlk_local_calls *calls) {
-  q->calls = calls;
-  dlk_list_init(&q->all);
-}
-
 void dlk_local_clear(struct dlk_local_queues *q) {
   while (!dlk_list_empty(&q->all)) {
     struct dlk_local_queue *g =
@@ -123,7 +117,7 @@ static void next_posted(struct dlk_post *post) {
   t->op.queued = true;
   t->hold->lease.handoffs.before = dlk_clock_now();
   ask_for_fences(g);
-  g->engine->local->calls->submit(t);
+  g->engine->calls->submit(t);
 }
 
 void dlk_local_look(struct dlk_local_queue *g) {
@@ -197,7 +191,7 @@ void dlk_local_done(struct dlk_ticket *t) {
 
 static void end_late(struct dlk_local_queue *g, const struct dlk_error *err) {
   while (!dlk_list_empty(&g->late))
-    g->engine->local->calls->finish(
+    g->engine->calls->finish(
         DLK_CONTAINER(g->late.next, struct dlk_ticket, link), err);
 }
 
@@ -219,7 +213,7 @@ static void ask_store(struct dlk_local_queue *g) {
                                 .key = g->key,
                                 .key_len = g->node.len,
                                 .timeout = -1};
-  const struct dlk_local_calls *calls = g->engine->local->calls;
+  const struct dlk_request_calls *calls = g->engine->calls;
   struct dlk_ticket *t = calls->make(g->engine, &r);
   if (!t) {
     struct dlk_error err;
@@ -255,7 +249,7 @@ void dlk_local_gone(struct dlk_ticket *t) {
 }
 
 static void end_of(struct dlk_list *list, uint32_t user,
-                   const struct dlk_local_calls *calls) {
+                   const struct dlk_request_calls *calls) {
   static const struct dlk_error cancelled = {.code = DLK_CANCELLED};
   for (struct dlk_list *l = list->next, *next; l != list; l = next) {
     struct dlk_ticket *t = DLK_CONTAINER(l, struct dlk_ticket, link);
@@ -269,7 +263,7 @@ void dlk_local_end_all(struct dlk_engine *e, uint32_t user) {
   for (struct dlk_list *l = e->local->all.next; l != &e->local->all;
        l = l->next) {
     struct dlk_local_queue *g = DLK_CONTAINER(l, struct dlk_local_queue, all);
-    end_of(&g->waiting, user, e->local->calls);
-    end_of(&g->late, user, e->local->calls);
+    end_of(&g->waiting, user, e->calls);
+    end_of(&g->late, user, e->calls);
   }
 }

@@ -19,22 +19,11 @@ struct dlk_local_queue {
   char key[];
 };
 
-/* Calls of request.c. */
-struct dlk_local_calls {
-  /* NULL: no memory. */
-  struct dlk_ticket *(*make)(struct dlk_engine *e, const struct dlk_request *r);
-  void (*submit)(struct dlk_ticket *t);
-  void (*finish)(struct dlk_ticket *t, const struct dlk_error *err);
-};
-
 struct dlk_local_queues {
-  const struct dlk_local_calls *calls;
   struct dlk_list all;
   struct dlk_map map; /* by key */
 };
 
-void dlk_local_init(struct dlk_local_queues *q,
-                    const struct dlk_local_calls *calls);
 void dlk_local_clear(struct dlk_local_queues *q);
 /* True: it waits here for its turn. Else it became the head, unless it may only
  * wait `behind` others. */

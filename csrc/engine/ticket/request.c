@@ -433,9 +433,10 @@ static bool release_in_background(struct dlk_hold *h) {
   return true;
 }
 
-const struct dlk_lease_calls dlk_request_lease_calls = {
+const struct dlk_request_calls dlk_request_calls = {
     .left = hold_left,
     .pass = dlk_request_pass,
-    .release = release_in_background};
-const struct dlk_local_calls dlk_request_local_calls = {
-    .make = dlk_request_new, .submit = submit, .finish = dlk_request_finish};
+    .release = release_in_background,
+    .make = dlk_request_new,
+    .submit = submit,
+    .finish = dlk_request_finish};

@@ -22,8 +22,6 @@ void dlk_request_finish_code(struct dlk_ticket *t, enum dlk_code code);
 /* Hands a held hold over instead of a release. False: it cannot. */
 bool dlk_request_pass(struct dlk_hold *h);
 
-/* For leases and local queues. */
-extern const struct dlk_lease_calls dlk_request_lease_calls;
-extern const struct dlk_local_calls dlk_request_local_calls;
+extern const struct dlk_request_calls dlk_request_calls;
 
 #endif

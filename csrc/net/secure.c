@@ -101,25 +101,18 @@ bool dlk_net_secure_push(struct dlk_net_secure *x, int fd) {
   return true;
 }
 
-/* Receives once. The bytes stay in `raw` until `keep`. */
-static ssize_t pull(struct dlk_net_secure *x, int fd, char raw[CHUNK],
-                    bool await) {
-  ssize_t n;
-  do {
-    n = recv(fd, raw, CHUNK, await ? 0 : MSG_DONTWAIT);
-  } while (n < 0 && errno == EINTR && !await);
-  if (n > 0) {
-    x->lib->feed(x->channel, raw, (size_t)n);
-    x->fresh = true;
-  }
-  return n;
-}
-
 /* Serves a step: 1 go on, 0 the end, -1 and errno. */
 static int provide(struct dlk_net_secure *x, int fd, enum dlk_tls_step step,
                    char raw[CHUNK], bool await) {
   if (step == DLK_TLS_WANTS_INPUT) {
-    ssize_t n = pull(x, fd, raw, await);
+    ssize_t n;
+    do {
+      n = recv(fd, raw, CHUNK, await ? 0 : MSG_DONTWAIT);
+    } while (n < 0 && errno == EINTR && !await);
+    if (n > 0) {
+      x->lib->feed(x->channel, raw, (size_t)n); /* raw stays until `keep` */
+      x->fresh = true;
+    }
     return n > 0 ? 1 : (int)n;
   }
   if (step == DLK_TLS_WANTS_ROOM) {
@@ -163,19 +156,15 @@ enum dlk_net_greeting dlk_net_secure_greet(struct dlk_net_secure *x, int fd,
   return DLK_NET_UNGREETED;
 }
 
-/* The first bytes, or as `provide`. OpenSSL is asked only if there are any. */
-static int first(struct dlk_net_secure *x, int fd, char raw[CHUNK],
-                 bool await) {
-  if (x->stuck || x->lib->pending(x->channel))
-    return 1;
-  return provide(x, fd, DLK_TLS_WANTS_INPUT, raw, await);
-}
-
 ssize_t dlk_net_secure_recv(struct dlk_net_secure *x, int fd, void *p, size_t n,
                             bool await) {
   char raw[CHUNK];
   size_t got = 0;
-  int rc = first(x, fd, raw, await), pulls = 1;
+  /* OpenSSL is asked only if there are bytes. */
+  int rc = x->stuck || x->lib->pending(x->channel)
+               ? 1
+               : provide(x, fd, DLK_TLS_WANTS_INPUT, raw, await);
+  int pulls = 1;
   x->stuck = false;
   while (got < n && rc > 0) {
     size_t did = 0;

@@ -143,11 +143,11 @@ static bool gets(const char *hosts, uint32_t number, const char *list) {
   atomic_store(&has_told, false);
   is_through = false;
   struct dlk_zk_link *link =
-      dlk_zk_session_driver.open(&drawing, &conf, &events, NULL, NULL);
+      dlk_zk_link_open(&drawing, &conf, &events, NULL, NULL);
   CHECK(link);
   while (!atomic_load(&has_told))
     usleep(1000);
-  dlk_zk_session_driver.close(link);
+  dlk_zk_link_close(link);
   while (!is_through) {
     dlk_zk_link_run(&link->post);
     usleep(1000);

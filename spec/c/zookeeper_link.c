@@ -424,7 +424,7 @@ static void is_gone(struct dlk_post *post) {
   free(link);
 }
 
-static struct dlk_zk_link *fake_open(struct dlk_host *host,
+struct dlk_zk_link *dlk_zk_link_open(struct dlk_host *host,
                                      const struct dlk_zk_conf *conf,
                                      const struct dlk_ss_events *events,
                                      void *user, void *owner) {
@@ -444,7 +444,7 @@ static struct dlk_zk_link *fake_open(struct dlk_host *host,
   return links[at] = link;
 }
 
-static bool fake_send(struct dlk_zk_link *link,
+bool dlk_zk_link_send(struct dlk_zk_link *link,
                       const struct dlk_zk_request *request,
                       dlk_ss_answer *answer, void *who, uint32_t tag) {
   if (fake_queued == REQUESTS)
@@ -473,7 +473,7 @@ static bool fake_send(struct dlk_zk_link *link,
 }
 
 /* A session's end takes its nodes along; what is under way is forgotten. */
-static void fake_close(struct dlk_zk_link *link) {
+void dlk_zk_link_close(struct dlk_zk_link *link) {
   size_t kept = 0;
   link->closed = true;
   for (size_t i = 0; i < fake_queued; i++)
@@ -484,13 +484,6 @@ static void fake_close(struct dlk_zk_link *link) {
   link->host->post(link->host, &link->post);
 }
 
-static void fake_abandon(struct dlk_zk_link *link) {
+void dlk_zk_link_abandon(struct dlk_zk_link *link) {
   (void)link;
 }
-
-const struct dlk_zk_driver dlk_zk_session_driver = {
-    .open = fake_open,
-    .send = fake_send,
-    .close = fake_close,
-    .abandon = fake_abandon,
-};

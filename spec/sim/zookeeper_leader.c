@@ -272,7 +272,7 @@ static void is_gone(struct dlk_post *post) {
   free(l);
 }
 
-static struct dlk_zk_link *open_link(struct dlk_host *host,
+struct dlk_zk_link *dlk_zk_link_open(struct dlk_host *host,
                                      const struct dlk_zk_conf *conf,
                                      const struct dlk_ss_events *events,
                                      void *user, void *owner) {
@@ -292,8 +292,8 @@ static struct dlk_zk_link *open_link(struct dlk_host *host,
   return sim_links[at] = l;
 }
 
-static bool send_request(struct dlk_zk_link *l, const struct dlk_zk_request *r,
-                         dlk_ss_answer *answer, void *who, uint32_t tag) {
+bool dlk_zk_link_send(struct dlk_zk_link *l, const struct dlk_zk_request *r,
+                      dlk_ss_answer *answer, void *who, uint32_t tag) {
   struct item i = {.verb = r->verb, .answer = answer, .who = who, .tag = tag};
   snprintf(i.path, PATH, "%s", r->parts ? r->parts[0].path : r->path);
   i.sent = now();
@@ -301,22 +301,15 @@ static bool send_request(struct dlk_zk_link *l, const struct dlk_zk_request *r,
   return true;
 }
 
-static void close_link(struct dlk_zk_link *l) {
+void dlk_zk_link_close(struct dlk_zk_link *l) {
   l->closed = l->ended = true;
   remove_node(l, "the session was closed");
   l->host->post(l->host, &l->post);
 }
 
-static void abandon_link(struct dlk_zk_link *l) {
+void dlk_zk_link_abandon(struct dlk_zk_link *l) {
   (void)l;
 }
-
-const struct dlk_zk_driver dlk_zk_session_driver = {
-    .open = open_link,
-    .send = send_request,
-    .close = close_link,
-    .abandon = abandon_link,
-};
 
 /* ---- time ---- */
 

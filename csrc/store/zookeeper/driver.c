@@ -1,20 +1,19 @@
 /* The recipe's requests as requests to ZooKeeper.
  *
  * A contender is an ephemeral sequential node. Its fence is the czxid, which
- * rises with each write of the ensemble, also where a new parent counts from 0.
- * A proof is a multi of one check: committed like any write, it changes nothing
- * and wakes no watch. A fresh list follows a sync.
+ * rises with each write of the ensemble, also under a new parent. A proof is a
+ * multi of one check: committed like any write, it wakes no watch. A fresh list
+ * follows a sync.
  *
  * Folders. The chroot is ours, not the library's: plain nodes. Below stand
  * containers, which servers remove when empty for a minute. Where a server
  * knows none they are plain, too, and each contender's delete is followed by
- * its folder's, which servers refuse while it has children. With credentials
- * nodes are for their owner alone unless the option `acl` says otherwise; else
- * for everybody.
+ * its folder's, which fails while it has children. With credentials nodes are
+ * for their owner alone unless the option `acl` says otherwise.
  *
  * Numbers. After 2^31 creates in a folder, servers from 3.6 on give all the
- * same number (DataTree only lets the parent's cversion rise); older ones wrap
- * to the least. The last million before and the first behind are `worn`.
+ * same number (DataTree only lets the parent's cversion rise); older ones wrap.
+ * The last million before and the first behind are `worn`.
  *
  * A request that takes several of ZooKeeper's has a `call`, which counts on D1.
  */
@@ -59,7 +58,7 @@ static bool pass(struct dlk_ss_link *l, const struct dlk_zk_request *r,
   if (DLK_TRACING)
     dlk_ss_trace("zookeeper", l->host->now(l->host), "send",
                  dlk_zk_request_path(r), "%s", dlk_zk_verb_word(r->verb));
-  return dlk_zk_session_driver.send(l->zk, r, answer, who, tag);
+  return dlk_zk_link_send(l->zk, r, answer, who, tag);
 }
 
 static void ignore(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
@@ -106,8 +105,8 @@ static void keep_first(struct call *c, const struct dlk_ss_reply *r) {
   c->text = r->text;
 }
 
-/* instead: with a failure that was kept. The library may refuse the last
- * request at once, before the first are answered: c stays for them. */
+/* instead: with a kept failure. The library may refuse the last request at
+ * once, before the first are answered: c stays for them. */
 static void finish(struct call *c, const struct dlk_ss_reply *r, bool instead) {
   const struct call kept = *c;
   struct dlk_ss_reply reply = *r;
@@ -122,8 +121,7 @@ static void finish(struct call *c, const struct dlk_ss_reply *r, bool instead) {
 
 /* ---- folders ---- */
 
-/* A refusal counts only if something is missing afterwards: existing folders
- * are refused, too. */
+/* A refusal counts only if something is missing afterwards. */
 static void on_above(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
   struct call *c = who;
   (void)tag;
@@ -176,18 +174,20 @@ static bool add_above(struct call *c, char *path, size_t len) {
   return true;
 }
 
-static bool make_folder(struct dlk_ss_link *l, const struct dlk_ss_request *q,
-                        dlk_ss_answer *answer, void *who, uint32_t tag) {
+/* Makes the folder of a create whose answer was NONODE, then sends r; or (NULL)
+ * q's own folder. Usually only the lock's is missing; next time make all. */
+static bool make_folders(struct dlk_ss_link *l, const struct dlk_ss_request *q,
+                         const struct dlk_zk_request *r, dlk_ss_answer *answer,
+                         void *who, uint32_t tag) {
   struct call *c = new_call(l, answer, who, tag);
   char *path = c ? strdup(q->path) : NULL;
-  size_t len = strlen(q->path);
-  bool ok =
-      path && add_above(c, path, len) && add_folder(c, path, len, on_folder);
+  size_t len = r ? (size_t)(strrchr(q->path, '/') - q->path) : strlen(q->path);
+  bool ok = path && (q->attempt == 1 || add_above(c, path, len)) &&
+            add_folder(c, path, len, r ? on_above : on_folder) &&
+            (!r || add(c, r, on_below));
   free(path);
   return c && sent(c, ok);
 }
-
-/* ---- create ---- */
 
 static bool create(struct dlk_ss_link *l, const struct dlk_ss_request *q,
                    dlk_ss_answer *answer, void *who, uint32_t tag) {
@@ -199,17 +199,7 @@ static bool create(struct dlk_ss_link *l, const struct dlk_ss_request *q,
                              .leads = q->leads};
   if (q->attempt == 0)
     return pass(l, &r, answer, who, tag);
-  /* Usually only the lock's folder is missing; next time make all. */
-  struct call *c = new_call(l, answer, who, tag);
-  char *path = c ? strdup(q->path) : NULL;
-  bool ok = path != NULL;
-  if (ok) {
-    size_t len = (size_t)(strrchr(path, '/') - path);
-    ok = (q->attempt == 1 || add_above(c, path, len)) &&
-         add_folder(c, path, len, on_above) && add(c, &r, on_below);
-  }
-  free(path);
-  return c && sent(c, ok);
+  return make_folders(l, q, &r, answer, who, tag);
 }
 
 /* ---- list ---- */
@@ -380,7 +370,7 @@ static bool send(struct dlk_ss_link *l, const struct dlk_ss_request *q,
   case DLK_SS_LIST:
     return list(l, q, answer, who, tag);
   case DLK_SS_FOLDER:
-    return make_folder(l, q, answer, who, tag);
+    return make_folders(l, q, NULL, answer, who, tag);
   case DLK_SS_GUARD:
     return guard(l, q, answer, who, tag);
   case DLK_SS_PROVE:
@@ -437,7 +427,7 @@ static struct dlk_ss_link *open(struct dlk_host *host, void *client,
   l->told = events->gone;
   l->owner = owner;
   dlk_list_init(&l->calls);
-  l->zk = dlk_zk_session_driver.open(host, &conf, &l->events, user, l);
+  l->zk = dlk_zk_link_open(host, &conf, &l->events, user, l);
   if (l->zk)
     return l;
   free(l);
@@ -445,11 +435,11 @@ static struct dlk_ss_link *open(struct dlk_host *host, void *client,
 }
 
 static void close_link(struct dlk_ss_link *l) {
-  dlk_zk_session_driver.close(l->zk);
+  dlk_zk_link_close(l->zk);
 }
 
 static void abandon(struct dlk_ss_link *l) {
-  dlk_zk_session_driver.abandon(l->zk);
+  dlk_zk_link_abandon(l->zk);
 }
 
 static void free_client(void *client) {

@@ -11,8 +11,6 @@
 #include "store/zookeeper/driver.h"
 #include "store/zookeeper/path.h"
 
-/* ---- create ---- */
-
 static enum dlk_code fail(struct dlk_error *err, enum dlk_code code,
                           const struct dlk_conf *conf, const char *why) {
   return dlk_error_set(err, code, "'%s': %s", conf->shown, why);
@@ -28,21 +26,14 @@ static char *join_hosts(const struct dlk_conf *conf) {
                  a->port ? a->port : 2181u);
   }
   dlk_buf_add(&b, "", 1);
-  if (b.failed) {
-    dlk_buf_free(&b);
-    return NULL;
-  }
-  return b.data;
+  if (!b.failed)
+    return b.data;
+  dlk_buf_free(&b);
+  return NULL;
 }
 
 static int64_t session_timeout(const struct dlk_conf *conf) {
   return dlk_option_ns(&conf->options, "session_timeout", 0);
-}
-
-/* Nodes are for their maker alone once there is one. */
-static bool closed(const struct dlk_conf *conf) {
-  const char *acl = dlk_option_text(&conf->options, "acl");
-  return conf->username && !(acl && strcmp(acl, "open") == 0);
 }
 
 static enum dlk_code check_user(const struct dlk_conf *conf,
@@ -94,9 +85,10 @@ static enum dlk_code check(const struct dlk_conf *conf, const char *path,
 
 static bool fill(struct dlk_zk_client *client, const struct dlk_conf *conf,
                  const char *path) {
+  const char *acl = dlk_option_text(&conf->options, "acl");
   client->hosts = join_hosts(conf);
   client->chroot = strdup(path);
-  client->closed = closed(conf);
+  client->closed = conf->username && !(acl && strcmp(acl, "open") == 0);
   if (conf->username) {
     size_t size = strlen(conf->username) + strlen(conf->password) + 2;
     client->auth = malloc(size);

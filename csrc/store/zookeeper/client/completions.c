@@ -2,14 +2,13 @@
  *
  * A callback copies its data into its request's context, allocated before
  * sending, and moves it to `ready`: handing over cannot fail. Without memory
- * for the data the answer says MEMORY; an event without memory ends the link,
- * for the recipe may miss none. `ready` keeps the library's order; one post at
- * a time has the loop's owner drain it.
+ * for the data the answer says MEMORY; an event without memory ends the link.
+ * `ready` keeps the library's order; one post at a time drains it.
  *
  * A request that leads another (a create, its list) wakes nobody while anything
- * is under way: that was sent later and is answered later, if only by a cut. If
- * the other was not sent or refused at once, the leader's answer or the refusal
- * wakes, and both are in `ready` then. */
+ * is under way: that is answered later, if only by a cut. If the other was not
+ * sent or refused at once, the leader's answer or the refusal wakes, and both
+ * are in `ready` then. */
 #include "store/zookeeper/client/completions.h"
 
 #include <errno.h>
@@ -166,19 +165,17 @@ void dlk_zk_on_data(int rc, const char *value, int len, const struct Stat *stat,
   dlk_zk_completion_ready(f, rc);
 }
 
-static bool copy_names(struct dlk_zk_completion *f,
-                       const struct String_vector *names) {
-  size_t count = (size_t)names->count;
-  f->data = (char *)(void *)dlk_ss_names_copy(names->data, count);
-  f->count = f->data ? count : 0;
-  return f->data != NULL;
-}
-
 void dlk_zk_on_names(int rc, const struct String_vector *names,
                      const void *data) {
   struct dlk_zk_completion *f = completion_of(data);
-  if (rc == ZOK && names && !copy_names(f, names))
-    rc = ZSYSTEMERROR;
+  if (rc == ZOK && names) {
+    f->count = (size_t)names->count;
+    f->data = (char *)(void *)dlk_ss_names_copy(names->data, f->count);
+    if (!f->data) {
+      f->count = 0;
+      rc = ZSYSTEMERROR;
+    }
+  }
   dlk_zk_completion_ready(f, rc);
 }
 
@@ -216,13 +213,6 @@ static const char *text_of(const struct dlk_zk_completion *f) {
   return dlk_zk_code_text(f->rc, f->owner->odd);
 }
 
-static void trace_answer(const struct dlk_zk_completion *f) {
-  int64_t at = now(f);
-  dlk_ss_trace("zookeeper", at, "answer", f->path, "%s %s, after %s ms",
-               dlk_zk_verb_word(f->verb), f->rc == ZOK ? "good" : text_of(f),
-               dlk_trace_ms(at - f->sent).text);
-}
-
 static void answer(struct dlk_zk_completion *f) {
   struct dlk_ss_reply r = {.rc = dlk_zk_code_rc(f->rc), .sent = f->sent};
   r.text = text_of(f);
@@ -240,7 +230,9 @@ static void answer(struct dlk_zk_completion *f) {
     r.part_version[i] = f->part_stat[i].version;
   }
   if (DLK_TRACING)
-    trace_answer(f);
+    dlk_ss_trace("zookeeper", now(f), "answer", f->path, "%s %s, after %s ms",
+                 dlk_zk_verb_word(f->verb), f->rc == ZOK ? "good" : r.text,
+                 dlk_trace_ms(now(f) - f->sent).text);
   f->answer(f->who, f->tag, &r);
 }
 
@@ -288,19 +280,6 @@ static struct dlk_zk_completion *next(struct dlk_zk_link *link) {
   return f;
 }
 
-static void drain(struct dlk_zk_link *link) {
-  struct dlk_zk_completion *f;
-  while (!link->muted && (f = next(link))) {
-    if (f->item == DLK_ZK_ITEM_ANSWER)
-      answer(f);
-    else if (f->item == DLK_ZK_ITEM_STATE)
-      state_changed(link, f);
-    else
-      event_came(link, f);
-    free_completion(f);
-  }
-}
-
 static void troubles(struct dlk_zk_link *link) {
   pthread_mutex_lock(&link->lock);
   int problem = link->open_error;
@@ -336,8 +315,15 @@ void dlk_zk_link_run(struct dlk_post *post) {
   pthread_mutex_lock(&link->lock);
   link->posted = false;
   pthread_mutex_unlock(&link->lock);
-  if (!link->muted)
-    drain(link);
+  for (struct dlk_zk_completion *f; (f = next(link));) {
+    if (f->item == DLK_ZK_ITEM_ANSWER)
+      answer(f);
+    else if (f->item == DLK_ZK_ITEM_STATE)
+      state_changed(link, f);
+    else
+      event_came(link, f);
+    free_completion(f);
+  }
   if (!link->muted)
     troubles(link);
   pthread_mutex_lock(&link->lock);

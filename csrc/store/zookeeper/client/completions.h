@@ -6,8 +6,18 @@
 #include <stdatomic.h>
 #include <zookeeper/zookeeper.h>
 
-#include "store/zookeeper/client/codes.h"
 #include "store/zookeeper/client/link.h"
+
+/* ---- codes.c: of servers and the library ---- */
+
+/* Not sent; no code of the library. */
+#define DLK_ZK_TOO_LONG (-100000)
+#define DLK_ZK_ODD_MAX 48
+
+enum dlk_ss_rc dlk_zk_code_rc(int code);
+const char *dlk_zk_code_text(int code, char odd[DLK_ZK_ODD_MAX]);
+
+/* ---- completions.c ---- */
 
 struct dlk_zk_link {
   pthread_mutex_t lock;
@@ -61,7 +71,7 @@ struct dlk_zk_completion {
   char text[]; /* CREATE's name or an event's path */
 };
 
-/* [lock] Has the loop drain `ready`. */
+/* [lock] */
 void dlk_zk_link_kick(struct dlk_zk_link *link);
 void dlk_zk_link_run(struct dlk_post *post);
 /* Any thread. The last reference frees it. */
@@ -76,7 +86,6 @@ void dlk_zk_completion_ready(struct dlk_zk_completion *f, int rc);
 /* Frees what was never answered or delivered. */
 void dlk_zk_completions_free(struct dlk_zk_link *link);
 
-/* The library's callbacks. */
 void dlk_zk_on_watch(zhandle_t *zh, int type, int state, const char *path,
                      void *context);
 void dlk_zk_on_void(int rc, const void *data);

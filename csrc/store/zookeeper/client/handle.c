@@ -5,22 +5,21 @@
  * exists from the start, so closing cannot fail. The library starts two threads
  * per handle and aborts without them (assert), so they are tried out right
  * before: a program at its limit of threads is still not safe. All block every
- * signal (core/native.h). There callbacks only copy and queue (completions.c);
- * the loop's owner does the rest.
+ * signal (core/native.h). There callbacks only copy and queue; the loop's owner
+ * does the rest.
  *
- * Life. A link is one handle and one session, never reused: no answer of an old
- * session reaches a new one. References: the owner's (open to close), the
- * session thread's, a post's. After close only `gone` is called, once the
- * session thread is through or `abandon` was called, and never while our post
- * is queued. The thread may go on after that; it touches the link only. It
- * frees contexts that the library dropped after zookeeper_close; others are
- * freed once delivered.
+ * Life. A link is one handle and one session: no answer of an old session
+ * reaches a new one. References: the owner's (open to close), the session
+ * thread's. After close only `gone` is called, once the session thread is
+ * through or `abandon` was called, and never while our post is queued. The
+ * thread may go on after that; it touches the link only. It frees contexts that
+ * the library dropped, after zookeeper_close.
  *
  * The library's log is off unless somebody lowered its level: DEBUG has memory
- * bugs, and all levels share a buffer without a lock. The rest goes to a
- * callback that drops it. Names are looked up on connecting only (resolution
- * delay -1): the library's thread has heartbeats to send. A session not open
- * after a while may be one whose servers close at once: hosts.c finds out. */
+ * bugs, and all levels share a buffer without a lock. Names are looked up on
+ * connecting only (resolution delay -1): the library's thread has heartbeats to
+ * send. A session not open after a while may be one whose servers close at
+ * once: hosts.c finds out. */
 #include "store/zookeeper/client/completions.h"
 #include "store/zookeeper/client/hosts.h"
 
@@ -145,8 +144,10 @@ static void *session_thread(void *arg) {
 
 /* ---- open and close ---- */
 
-static struct dlk_zk_link *new_link(struct dlk_host *host,
-                                    const struct dlk_zk_conf *conf) {
+struct dlk_zk_link *dlk_zk_link_open(struct dlk_host *host,
+                                     const struct dlk_zk_conf *conf,
+                                     const struct dlk_ss_events *events,
+                                     void *user, void *owner) {
   struct dlk_zk_link *link = calloc(1, sizeof *link);
   if (!link)
     return NULL;
@@ -168,16 +169,6 @@ static struct dlk_zk_link *new_link(struct dlk_host *host,
   link->post.run = dlk_zk_link_run;
   link->closed = conf->closed;
   link->timeout_ms = dlk_to_ms(conf->timeout);
-  return link;
-}
-
-static struct dlk_zk_link *open_link(struct dlk_host *host,
-                                     const struct dlk_zk_conf *conf,
-                                     const struct dlk_ss_events *events,
-                                     void *user, void *owner) {
-  struct dlk_zk_link *link = new_link(host, conf);
-  if (!link)
-    return NULL;
   link->host = host;
   link->events = events;
   link->user = user;
@@ -189,7 +180,7 @@ static struct dlk_zk_link *open_link(struct dlk_host *host,
   return NULL;
 }
 
-static void close_link(struct dlk_zk_link *link) {
+void dlk_zk_link_close(struct dlk_zk_link *link) {
   pthread_mutex_lock(&link->lock);
   link->muted = true;
   link->closing = true;
@@ -197,7 +188,7 @@ static void close_link(struct dlk_zk_link *link) {
   pthread_mutex_unlock(&link->lock);
 }
 
-static void abandon_link(struct dlk_zk_link *link) {
+void dlk_zk_link_abandon(struct dlk_zk_link *link) {
   pthread_mutex_lock(&link->lock);
   link->host = NULL;
   bool now = !link->posted && !link->told_gone;
@@ -217,15 +208,9 @@ static const struct ACL_vector *acl_of(const struct dlk_zk_link *link) {
 }
 
 static int mode_of(enum dlk_zk_mode mode) {
-  switch (mode) {
-  case DLK_ZK_CONTAINER:
-    return ZOO_CONTAINER;
-  case DLK_ZK_EPHEMERAL_SEQUENTIAL:
-    return ZOO_EPHEMERAL_SEQUENTIAL;
-  case DLK_ZK_PERSISTENT:
-    break;
-  }
-  return ZOO_PERSISTENT;
+  return mode == DLK_ZK_CONTAINER              ? ZOO_CONTAINER
+         : mode == DLK_ZK_EPHEMERAL_SEQUENTIAL ? ZOO_EPHEMERAL_SEQUENTIAL
+                                               : ZOO_PERSISTENT;
 }
 
 /* An upper bound, with rights and headers. */
@@ -291,9 +276,9 @@ static int send_now(struct dlk_zk_link *link, struct dlk_zk_completion *f,
 
 /* A refusal at once goes through the queue as well: no answer comes from inside
  * this call. */
-static bool send_request(struct dlk_zk_link *link,
-                         const struct dlk_zk_request *request,
-                         dlk_ss_answer *answer, void *who, uint32_t tag) {
+bool dlk_zk_link_send(struct dlk_zk_link *link,
+                      const struct dlk_zk_request *request,
+                      dlk_ss_answer *answer, void *who, uint32_t tag) {
   struct dlk_zk_completion *f = dlk_zk_completion_new(link, request);
   if (!f)
     return false;
@@ -306,10 +291,3 @@ static bool send_request(struct dlk_zk_link *link,
     dlk_zk_completion_ready(f, rc);
   return true;
 }
-
-const struct dlk_zk_driver dlk_zk_session_driver = {
-    .open = open_link,
-    .send = send_request,
-    .close = close_link,
-    .abandon = abandon_link,
-};

@@ -56,24 +56,21 @@ static inline const char *dlk_zk_request_path(const struct dlk_zk_request *r) {
 struct dlk_zk_link;
 
 struct dlk_zk_conf {
-  const char *hosts; /* "h1:2181,h2:2181" */
-  const char *auth;  /* "user:password", or NULL */
-  bool closed;       /* needs auth */
+  const char *hosts;
+  const char *auth;
+  bool closed; /* needs auth */
   int64_t timeout;
 };
 
-struct dlk_zk_driver {
-  /* As in struct dlk_ss_driver. */
-  struct dlk_zk_link *(*open)(struct dlk_host *host,
-                              const struct dlk_zk_conf *conf,
-                              const struct dlk_ss_events *events, void *user,
-                              void *owner);
-  bool (*send)(struct dlk_zk_link *link, const struct dlk_zk_request *request,
-               dlk_ss_answer *answer, void *who, uint32_t tag);
-  void (*close)(struct dlk_zk_link *link);
-  void (*abandon)(struct dlk_zk_link *link);
-};
-
-extern const struct dlk_zk_driver dlk_zk_session_driver;
+/* As in struct dlk_ss_driver. */
+struct dlk_zk_link *dlk_zk_link_open(struct dlk_host *host,
+                                     const struct dlk_zk_conf *conf,
+                                     const struct dlk_ss_events *events,
+                                     void *user, void *owner);
+bool dlk_zk_link_send(struct dlk_zk_link *link,
+                      const struct dlk_zk_request *request,
+                      dlk_ss_answer *answer, void *who, uint32_t tag);
+void dlk_zk_link_close(struct dlk_zk_link *link);
+void dlk_zk_link_abandon(struct dlk_zk_link *link);
 
 #endif

@@ -138,7 +138,7 @@ static bool step(bool heard) {
     r.path = n->path;
     r.data = n->data;
     r.len = n->len;
-    r.stat = (struct dlk_ss_stat){.czxid = n->fence,
+    r.stat = (struct dlk_ss_stat){.fence = n->fence,
                                   .ctime_ms = n->at,
                                   .owner = n->owner,
                                   .version = n->version};

@@ -167,7 +167,7 @@ static void describe(const struct node *n, struct dlk_ss_reply *out) {
   out->path = n->path;
   out->data = n->data;
   out->len = n->len;
-  out->stat.czxid = n->czxid;
+  out->stat.fence = n->czxid;
   out->stat.owner = n->owner;
   out->stat.ctime_ms = n->ctime_ms;
   out->stat.mtime_ms = n->mtime_ms;

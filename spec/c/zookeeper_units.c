@@ -187,7 +187,10 @@ static enum dlk_ss_verdict verdict(const struct list *l, unsigned id,
   snprintf(guid, sizeof guid, "%032x", id);
   if (!dlk_ss_queue_read(&q, l->names, l->count))
     abort();
-  dlk_ss_queue_judge(&q, dlk_ss_queue_find(&q, guid), j);
+  size_t place = 0;
+  while (place < q.count && memcmp(q.at[place].guid, guid, DLK_SS_GUID) != 0)
+    place++;
+  dlk_ss_queue_judge(&q, place, j);
   for (size_t i = 0; watched && i < j->watch_count; i++)
     strcpy(watched[i], q.at[j->watch[i]].name);
   dlk_ss_queue_free(&q);

@@ -24,7 +24,7 @@ return {
       find = "out->verdict = DLK_SS_WATCH_LIST; out->watch_count = 0;",
       put = "" },
     { name = "all watch the first", file = ZOOKEEPER,
-      find = "watch_one(out, i);", put = "watch_one(out, 0);" },
+      find = "out->watch[0] = i;", put = "out->watch[0] = 0;" },
     { name = "the order breaks where the counter wraps",
       file = "csrc/store/session/format/names.c",
       find = "return (int32_t)((uint32_t)a - (uint32_t)b) < 0;",

@@ -226,7 +226,7 @@ static void tell(struct dlk_zk_link *l, struct item *i) {
   char *names[SIM_LINKS];
   r.path = i->path;
   r.data = "";
-  r.stat.czxid = r.stat.owner = l->czxid;
+  r.stat.fence = r.stat.owner = l->czxid;
   r.names = names;
   for (size_t k = 0; i->verb == DLK_ZK_CHILDREN && k < SIM_LINKS; k++)
     if (sim_links[k] && sim_links[k]->node[0])

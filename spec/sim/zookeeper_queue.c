@@ -107,7 +107,9 @@ static void judge(struct node *me, struct dlk_ss_queue *q,
                   struct dlk_ss_judgement *j) {
   char guid[DLK_SS_GUID + 1];
   guid_of(guid, me->id);
-  size_t place = dlk_ss_queue_find(q, guid);
+  size_t place = 0;
+  while (place < q->count && memcmp(q->at[place].guid, guid, DLK_SS_GUID) != 0)
+    place++;
   for (;;) { /* as place.c: who shares looks past downgraded holds */
     dlk_ss_queue_judge(q, place, j);
     if (j->verdict != DLK_SS_WATCH_NODES || me->units == 0 ||

@@ -33,21 +33,6 @@ void dlk_ss_data_format(struct dlk_buf *out, const struct dlk_lease *lease) {
   }
 }
 
-/* Copies the value of a line into buf; false if it does not fit. */
-static bool line(const char **at, const char *end, char *buf, size_t size) {
-  const char *stop = memchr(*at, '\n', (size_t)(end - *at));
-  if (!stop)
-    stop = end;
-  size_t n = (size_t)(stop - *at);
-  bool fits = n < size;
-  if (fits) {
-    memcpy(buf, *at, n);
-    buf[n] = '\0';
-  }
-  *at = stop < end ? stop + 1 : end;
-  return fits;
-}
-
 static void owner(const char *text, struct dlk_ss_data *out) {
   struct dlk_buf b = {0};
   if (dlk_ss_unescape(&b, text) && !b.failed)
@@ -59,17 +44,16 @@ void dlk_ss_data_parse(const char *data, size_t len, struct dlk_ss_data *out) {
   char text[512];
   memset(out, 0, sizeof *out);
   for (const char *at = data, *end = data + len; at && at < end;) {
-    if (end - at > 6 && memcmp(at, "value=", 6) == 0) {
+    const char *newline = memchr(at, '\n', (size_t)(end - at));
+    size_t n = (size_t)((newline ? newline : end) - at);
+    if (n >= 6 && memcmp(at, "value=", 6) == 0) {
       out->value = at + 6;
-      const char *stop = memchr(at, '\n', (size_t)(end - at));
-      out->value_len = (size_t)((stop ? stop : end) - out->value);
+      out->value_len = n - 6;
     }
-    if (!line(&at, end, text, sizeof text))
-      continue;
+    snprintf(text, sizeof text, "%.*s", n < sizeof text ? (int)n : 0, at);
+    at += newline ? n + 1 : n;
     if (strncmp(text, "owner=", 6) == 0)
       owner(text + 6, out);
-    else if (strncmp(text, "since=", 6) == 0)
-      out->since_ms = strtoll(text + 6, NULL, 10);
     else if (strncmp(text, "ttl=", 4) == 0)
       out->ttl_ms = strtoll(text + 4, NULL, 10);
     else if (strncmp(text, "fence=", 6) == 0)

@@ -21,12 +21,8 @@ static bool plain(unsigned char c) {
          (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
 }
 
-static bool dots_only(const char *key, size_t len) {
-  return (len == 1 || len == 2) && memcmp(key, "..", len) == 0;
-}
-
 void dlk_ss_escape(struct dlk_buf *out, const char *key, size_t len) {
-  bool dots = dots_only(key, len);
+  bool dots = (len == 1 || len == 2) && memcmp(key, "..", len) == 0;
   for (size_t i = 0; i < len; i++) {
     unsigned char c = (unsigned char)key[i];
     if (plain(c) && !dots)

@@ -42,8 +42,8 @@ size_t dlk_ss_name_guid_at(uint32_t units, uint32_t cap, bool keeps);
 /* The name of a contender's stand-in. */
 void dlk_ss_name_standin(char out[DLK_SS_NAME_MAX],
                          const struct dlk_ss_entry *of, int64_t until_ms);
-/* The longest name of one that asks for `units`, with its NUL. Most are
- * exclusive, and held by the ten thousand. */
+/* The longest name, with its NUL. Most are exclusive, and held by the ten
+ * thousand. */
 size_t dlk_ss_name_room(uint32_t units);
 /* False: no contender's name. */
 bool dlk_ss_name_parse(const char *name, struct dlk_ss_entry *out);
@@ -51,6 +51,5 @@ bool dlk_ss_name_parse(const char *name, struct dlk_ss_entry *out);
 /* One block: the pointers, then the names. NULL: no memory. */
 char **dlk_ss_names_copy(char *const *names, size_t count);
 
-/* a was created before b; the counter may wrap. */
 bool dlk_ss_seq_before(int32_t a, int32_t b);
 #endif

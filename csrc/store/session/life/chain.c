@@ -5,9 +5,7 @@
  *     published. An answer after the old horizon loses them first, so none is
  *     revived.
  * I2. The host knows the nearest horizon of all sessions with a hold. */
-#include "store/session/life/chain.h"
-
-/* ---- members ---- */
+#include "store/session/life/session.h"
 
 /* The next member goes to the end of the line. */
 static struct dlk_ss_member *turn(struct dlk_ss_session *s) {
@@ -26,8 +24,6 @@ void dlk_ss_session_tell(struct dlk_ss_session *s, enum dlk_ss_use use,
       tell(m);
   }
 }
-
-/* ---- holds ---- */
 
 void dlk_ss_publish(struct dlk_ss_sessions *ss) {
   int64_t until = DLK_FOREVER;
@@ -72,8 +68,6 @@ void dlk_ss_session_freed(struct dlk_ss_session *s) {
     dlk_ss_publish(s->sessions);
 }
 
-/* ---- confirms ---- */
-
 static void tell_proven(struct dlk_ss_member *m) {
   m->type->proven(m);
 }
@@ -117,17 +111,13 @@ static void on_confirmed(void *who, uint32_t token,
 }
 
 /* In turn, so that each node is seen in time. */
-static struct dlk_ss_member *next_node(struct dlk_ss_session *s) {
-  for (size_t left = s->node_count; left > 0; left--) {
-    struct dlk_ss_member *m = turn(s);
-    if (m->use >= DLK_SS_USE_STANDING && m->use <= DLK_SS_USE_HELD)
-      return m;
-  }
-  return NULL;
-}
-
 static void send_confirm(struct dlk_ss_session *s, int64_t now) {
-  struct dlk_ss_member *m = next_node(s);
+  struct dlk_ss_member *m = NULL;
+  for (size_t left = s->node_count; left > 0 && !m; left--) {
+    m = turn(s);
+    if (m->use < DLK_SS_USE_STANDING || m->use > DLK_SS_USE_HELD)
+      m = NULL;
+  }
   s->confirm_not_before = now + s->timeout / 16;
   if (!m)
     return;
@@ -148,13 +138,10 @@ static bool wants_confirms(const struct dlk_ss_session *s) {
 /* Waiters that take turns write soon, and that counts, too: a session without
  * holds leaves them a moment. One granted meanwhile has enough left: three late
  * confirms still leave a sixth of the timeout. */
-static int64_t patience(const struct dlk_ss_session *s) {
-  bool urgent = s->uses[DLK_SS_USE_HELD] + s->uses[DLK_SS_USE_READY] > 0;
-  return urgent ? 0 : s->timeout / 128;
-}
-
 static int64_t confirm_at(const struct dlk_ss_session *s) {
-  int64_t due = dlk_time_add(s->rule->due(&s->proof), patience(s));
+  bool urgent = s->uses[DLK_SS_USE_HELD] + s->uses[DLK_SS_USE_READY] > 0;
+  int64_t patience = urgent ? 0 : s->timeout / 128;
+  int64_t due = dlk_time_add(s->rule->due(&s->proof), patience);
   return due > s->confirm_not_before ? due : s->confirm_not_before;
 }
 

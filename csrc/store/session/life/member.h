@@ -1,6 +1,6 @@
-/* A member sends requests in a session. A contender has a node there (or will
- * have): the session's end is the node's. A guest only sends, and may go on in
- * another session. The session tells members by the functions of their type. */
+/* A member sends requests in a session, which tells it by the functions of its
+ * type. A contender has a node there (or will): the session's end is the
+ * node's. A guest may go on in another session. */
 #ifndef DLK_STORE_SESSION_LIFE_MEMBER_H
 #define DLK_STORE_SESSION_LIFE_MEMBER_H
 
@@ -10,7 +10,7 @@ struct dlk_ss_member;
 
 /* What a member's node is to the session. */
 enum dlk_ss_use {
-  DLK_SS_USE_NONE,     /* being deleted or gone; a guest's */
+  DLK_SS_USE_NONE,     /* being deleted, gone, a guest's */
   DLK_SS_USE_PARKED,   /* nothing was sent yet */
   DLK_SS_USE_COMING,   /* it may be there */
   DLK_SS_USE_STANDING, /* it is there */
@@ -19,32 +19,28 @@ enum dlk_ss_use {
   DLK_SS_USES
 };
 
-/* An armed watch, and what its read showed. */
 struct dlk_ss_sight {
-  bool own;  /* asked for as the member's own node's */
+  bool own;  /* the member's own node's */
   bool list; /* of children */
   bool downgraded, revoked;
 };
 
 struct dlk_ss_member_type {
-  /* Waits on a lock's children: judged by the list that arms the watch anew,
-   * not told of the change. */
+  /* Waits on a lock's children: judged by their list, not told of the change.
+   */
   bool by_list;
-  /* The session is connected, first or again. */
   void (*resume)(struct dlk_ss_member *m);
-  /* The session is over and answers no more. Holds hear it before its
-   * connection is closed, others after. code: DLK_OK, or why it was never used.
-   * The member must leave. */
+  /* The session is over. Holds hear it before its connection is closed, others
+   * after. code: DLK_OK, or why it was never used. The member must leave. */
   void (*orphaned)(struct dlk_ss_member *m, enum dlk_code code);
-  /* Guests: the session takes nothing new and ends when empty. */
+  /* Guests: the session takes nothing new. */
   void (*retired)(struct dlk_ss_member *m);
-  /* A watch is armed; or over: by a change (OK), the node's end (NONODE), or a
-   * failed read. */
+  /* A watch is armed; or over: changed (OK), gone (NONODE), unread. */
   void (*armed)(struct dlk_ss_member *m, const struct dlk_ss_sight *sight);
   void (*changed)(struct dlk_ss_member *m, bool own, enum dlk_ss_rc rc);
   /* Contenders: the path of a node that STANDS at least; it was seen gone;
-   * READY: the horizon moved; HELD: the horizon passed; frees one that only
-   * waited for answers. */
+   * READY: the horizon moved; HELD: it passed; frees one that only waited for
+   * answers. */
   const char *(*path)(const struct dlk_ss_member *m);
   void (*gone)(struct dlk_ss_member *m);
   void (*proven)(struct dlk_ss_member *m);
@@ -58,7 +54,7 @@ struct dlk_ss_member {
   struct dlk_ss_session *session;
   struct dlk_list watches; /* watch.c */
   enum dlk_ss_use use;
-  size_t awaits; /* length of the path that it may come to watch */
+  size_t awaits; /* length of a path to be watched */
   int flying;    /* answers to come */
 };
 

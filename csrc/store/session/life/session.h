@@ -8,7 +8,6 @@
 
 struct dlk_ss_session;
 
-/* What the recipe hears of each session. */
 struct dlk_ss_session_hooks {
   size_t size; /* of session->data, zeroed */
   void (*opened)(struct dlk_ss_session *s);
@@ -32,9 +31,9 @@ struct dlk_ss_sessions {
   bool stopping;
   int slow_opens;
   int64_t backoff;
-  char problem[160]; /* why there is no session */
-  bool shut;         /* namely: a server closes new connections at once */
-  bool barred;       /* namely: the system lets nobody connect */
+  char problem[160];
+  bool shut;   /* a server closes new connections at once */
+  bool barred; /* the system lets nobody connect */
 };
 
 enum dlk_ss_state {
@@ -59,7 +58,7 @@ struct dlk_ss_session {
   struct dlk_list nodes, guests;
   struct dlk_list zombies; /* contenders that only wait for answers */
   size_t node_count, uses[DLK_SS_USES];
-  size_t wait_bytes; /* of paths that members may come to watch */
+  size_t wait_bytes; /* of paths still to be watched */
   /* chain.c */
   const struct dlk_ss_rule *rule;
   struct dlk_ss_proof proof;
@@ -76,18 +75,18 @@ struct dlk_ss_session {
 
 /* For a new contender; NULL: none can be opened. */
 struct dlk_ss_session *dlk_ss_session_pick(struct dlk_ss_sessions *ss);
-/* For a member that holds nothing: the chain does not matter. */
+/* For one that holds nothing: the chain does not matter. */
 struct dlk_ss_session *dlk_ss_session_any(struct dlk_ss_sessions *ss);
-/* Closes s once nothing of ours is left in it. */
+/* s is closed once empty. */
 void dlk_ss_session_retire(struct dlk_ss_session *s);
-/* Ends all sessions; the host is told after the last link. */
+/* The host is told after the last link. */
 void dlk_ss_sessions_stop(struct dlk_ss_sessions *ss);
 
-/* m becomes a member, with a node (to be) or as a guest. */
+/* With a node (to be), or as a guest. */
 void dlk_ss_session_join(struct dlk_ss_session *s, struct dlk_ss_member *m);
 void dlk_ss_session_visit(struct dlk_ss_session *s, struct dlk_ss_member *m);
-/* m leaves. False: answers are to come (m->flying), it must stay in memory
- * until then or until discarded. */
+/* False: m must stay in memory for its answers (m->flying) or until discarded.
+ */
 bool dlk_ss_session_leave(struct dlk_ss_member *m);
 void dlk_ss_session_use(struct dlk_ss_member *m, enum dlk_ss_use use);
 
@@ -99,7 +98,6 @@ static inline int64_t dlk_ss_session_now(const struct dlk_ss_session *s) {
   return s->sessions->host->now(s->sessions->host);
 }
 
-/* How many want their node. */
 static inline size_t dlk_ss_session_live(const struct dlk_ss_session *s) {
   size_t live = 0;
   for (int use = DLK_SS_USE_PARKED; use <= DLK_SS_USE_HELD; use++)
@@ -113,5 +111,40 @@ static inline bool dlk_ss_send(struct dlk_ss_session *s,
   return s->connection &&
          s->sessions->driver->send(s->connection, r, answer, who, tag);
 }
+
+/* ---- chain.c ---- */
+
+/* Each once; others may join or leave meanwhile. */
+void dlk_ss_session_tell(struct dlk_ss_session *s, enum dlk_ss_use use,
+                         void (*tell)(struct dlk_ss_member *m));
+void dlk_ss_session_tick(struct dlk_ss_session *s);
+/* A write of the chain was answered. */
+void dlk_ss_session_confirmed(struct dlk_ss_session *s, uint32_t token,
+                              bool ok);
+void dlk_ss_session_holds(struct dlk_ss_session *s);
+/* Other sessions' holds may count for longer. */
+void dlk_ss_session_freed(struct dlk_ss_session *s);
+/* An answer about m's node no longer concerns m. */
+void dlk_ss_session_unname(struct dlk_ss_member *m);
+/* Tells the host until when all holds count. */
+void dlk_ss_publish(struct dlk_ss_sessions *ss);
+void dlk_ss_confirm_fired(struct dlk_timer *timer, int64_t now);
+void dlk_ss_horizon_fired(struct dlk_timer *timer, int64_t now);
+
+/* ---- watch.c ---- */
+
+/* m watches path (list: its children) in its session; own: m's own node. False:
+ * no memory. */
+bool dlk_ss_watch_add(struct dlk_ss_member *m, const char *path, bool own,
+                      bool list);
+/* m watches nothing any more. */
+void dlk_ss_watch_drop(struct dlk_ss_member *m);
+/* A watched node: 0 unknown, 1 as its name says, 2 downgraded. */
+int dlk_ss_watch_knows(struct dlk_ss_session *s, const char *path);
+
+/* As dlk_ss_events. */
+void dlk_ss_watch_event(void *session, enum dlk_ss_event event,
+                        const char *path);
+void dlk_ss_watch_free_all(struct dlk_ss_session *s);
 
 #endif

@@ -1,31 +1,27 @@
 /* When a session is opened, trusted, replaced and closed.
  *
- * I1. A contender belongs to one session for its node's life. No answer, event
- *     or horizon of one session touches another's.
+ * I1. A contender belongs to one session for its node's life: no answer, event
+ *     or horizon of another touches it.
  * I2. A new contender needs a session whose horizon will carry its hold. The
- *     chain needs half a timeout to reach a new write and pauses without
+ *     chain takes half a timeout to reach a new write and pauses without
  *     members, so after a pause the session is replaced; a fresh one counts
- *     from its own connect.
- * I3. A retired session closes after its last background delete. Guests move to
- *     the next one.
- * I4. Too many bytes of watched paths retire a session, also those only waited
- *     for: many may join before the first knows what to watch. (A client may
- *     restore all watches in one packet.)
+ *     from its connect.
+ * I3. A retired session closes after its last background delete. Guests move
+ *     on.
+ * I4. Too many bytes of paths, watched or to be watched, retire a session: a
+ *     client may restore all watches in one packet.
  * I5. Holds are told before their connection is closed: only give_up() closes
  *     one.
- * I6. A session that stays away for two timeouts is given up. Only an answered
- *     confirm ends that time: the first packet may cut each new connection
- *     while each handshake renews the session, whose locks would stay forever.
- * I7. A session that comes back with a shorter timeout is given up: promises
- *     for the longer one do not hold. */
+ * I6. A session unconfirmed for two timeouts after a cut is given up.
+ *     Connecting is not enough: if its first packet cuts each new connection,
+ *     the handshakes would renew its locks forever.
+ * I7. A session that returns with a shorter timeout is given up: promises for
+ *     the longer one fail. */
 #include "store/session/life/session.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "store/session/life/chain.h"
-#include "store/session/life/watch.h"
 
 #define BACKOFF_MIN (100 * DLK_MS)
 #define BACKOFF_MAX (2 * DLK_SEC)
@@ -43,8 +39,11 @@ static const struct dlk_ss_events events;
 static void link_late(struct dlk_timer *timer, int64_t now);
 static void tidy_fired(struct dlk_timer *timer, int64_t now);
 
-static void init(struct dlk_ss_session *s, struct dlk_ss_sessions *ss) {
+static struct dlk_ss_session *session_new(struct dlk_ss_sessions *ss) {
+  struct dlk_ss_session *s = calloc(1, sizeof *s + ss->hooks->size);
   uint32_t seed;
+  if (!s)
+    return NULL;
   ss->host->random(ss->host, &seed, sizeof seed);
   s->sessions = ss;
   s->rule = ss->driver->rule;
@@ -61,13 +60,6 @@ static void init(struct dlk_ss_session *s, struct dlk_ss_sessions *ss) {
   s->confirm_timer.fire = dlk_ss_confirm_fired;
   s->horizon_timer.fire = dlk_ss_horizon_fired;
   ss->hooks->opened(s);
-}
-
-static struct dlk_ss_session *session_new(struct dlk_ss_sessions *ss) {
-  struct dlk_ss_session *s = calloc(1, sizeof *s + ss->hooks->size);
-  if (!s)
-    return NULL;
-  init(s, ss);
   s->closing = calloc(1, sizeof *s->closing);
   if (s->closing) {
     s->closing->sessions = ss;
@@ -121,15 +113,10 @@ static bool is_empty(const struct dlk_ss_session *s) {
   return s->node_count == 0 && dlk_list_empty(&s->guests);
 }
 
-/* A member left. */
 static void tidy(struct dlk_ss_session *s) {
   struct dlk_host *host = s->sessions->host;
   if (s->retired && is_empty(s))
     host->timer_set(host, &s->tidy_timer, 0);
-}
-
-static bool has_node(const struct dlk_ss_member *m) {
-  return m->type->path != NULL;
 }
 
 /* The bytes that m may come to watch. */
@@ -167,7 +154,7 @@ bool dlk_ss_session_leave(struct dlk_ss_member *m) {
   struct dlk_ss_session *s = m->session;
   if (!s)
     return true;
-  if (has_node(m)) {
+  if (m->type->path) { /* a contender */
     s->uses[m->use]--;
     s->wait_bytes -= awaited(m);
     s->node_count--;
@@ -187,7 +174,7 @@ static struct dlk_ss_member *first_of(struct dlk_list *members) {
   return DLK_CONTAINER(members->next, struct dlk_ss_member, link);
 }
 
-/* Each is told once, whatever members do meanwhile. */
+/* Each once, whatever members do meanwhile. */
 static void tell_all(struct dlk_list *members,
                      void (*tell)(struct dlk_ss_member *m)) {
   struct dlk_list todo;
@@ -232,9 +219,9 @@ static void tell_over(struct dlk_ss_member *m) {
   m->type->orphaned(m, DLK_OK);
 }
 
-/* Servers pass on its locks once they hear of the close, so holds are told
- * first. Meanwhile the session lives and its horizon counts. What members do
- * sends nothing in it: it is no longer current, or never had a hold. */
+/* Servers free its locks at the close, so holds are told first. Members send
+ * nothing more in it: it is no longer current, or never had a hold.
+ */
 static void give_up(struct dlk_ss_session *s) {
   if (!s->connection)
     return;
@@ -279,7 +266,7 @@ static void tell_orphaned(struct dlk_list *members, enum dlk_code code) {
   }
 }
 
-/* s is given up, so no answer or event comes; members may join the next one. */
+/* No answer or event comes any more; members may join the next one. */
 static void session_end(struct dlk_ss_session *s, enum dlk_code code) {
   struct dlk_ss_sessions *ss = s->sessions;
   if (ss->current == s)
@@ -317,8 +304,8 @@ static void stop_late(struct dlk_timer *timer, int64_t now) {
   }
 }
 
-/* A close takes a round trip. After DLK_STOP_WAIT it is left to its thread,
- * which touches nothing of ours. */
+/* After DLK_STOP_WAIT a close is left to its thread, which touches nothing of
+ * ours. */
 void dlk_ss_sessions_stop(struct dlk_ss_sessions *ss) {
   ss->stopping = true;
   ss->stop_timer.fire = stop_late;
@@ -333,11 +320,7 @@ void dlk_ss_sessions_stop(struct dlk_ss_sessions *ss) {
 
 /* ---- what the link tells ---- */
 
-static void replace(struct dlk_ss_session *s) {
-  session_end(s, DLK_OK);
-}
-
-/* Parked members have sent nothing in it. */
+/* Parked members have sent nothing. */
 static bool is_idle(const struct dlk_ss_session *s) {
   return s->node_count == s->uses[DLK_SS_USE_PARKED];
 }
@@ -351,10 +334,10 @@ static void link_late(struct dlk_timer *timer, int64_t now) {
   if (s->state == DLK_SS_OPENING)
     snprintf(s->sessions->problem, sizeof s->sessions->problem,
              "no server answers");
-  replace(s);
+  session_end(s, DLK_OK);
 }
 
-/* A connect that took most of the timeout leaves nothing to hold with. */
+/* Too little of the timeout is left to hold with. */
 static bool too_slow(struct dlk_ss_session *s) {
   struct dlk_ss_sessions *ss = s->sessions;
   if (s->rule->sustains(&s->proof, dlk_ss_session_now(s))) {
@@ -390,7 +373,7 @@ static void on_connected(void *user, int64_t id, int64_t timeout) {
     s->rule->restart(&s->proof);
   s->confirm_not_before = 0;
   if (first ? too_slow(s) : timeout < s->proof.timeout) {
-    replace(s);
+    session_end(s, DLK_OK);
     return;
   }
   report(s, "connect",
@@ -423,15 +406,6 @@ static void on_shut(void *user) {
   s->sessions->shut |= s->state == DLK_SS_OPENING;
 }
 
-static void open_later(struct dlk_ss_session *s) {
-  struct dlk_ss_sessions *ss = s->sessions;
-  give_up(s);
-  ss->backoff = ss->backoff ? ss->backoff * 2 : BACKOFF_MIN;
-  if (ss->backoff > BACKOFF_MAX)
-    ss->backoff = BACKOFF_MAX;
-  ss->host->timer_set(ss->host, &s->timer, dlk_ss_session_now(s) + ss->backoff);
-}
-
 static void on_ended(void *user, enum dlk_ss_end end, const char *text) {
   struct dlk_ss_session *s = user;
   struct dlk_ss_sessions *ss = s->sessions;
@@ -440,18 +414,19 @@ static void on_ended(void *user, enum dlk_ss_end end, const char *text) {
   if (end == DLK_SS_END_DENIED || ss->barred) {
     session_end(s, DLK_DENIED);
   } else if (end == DLK_SS_END_FAILED && s->state == DLK_SS_OPENING) {
-    open_later(s);
+    give_up(s);
+    ss->backoff = ss->backoff ? ss->backoff * 2 : BACKOFF_MIN;
+    if (ss->backoff > BACKOFF_MAX)
+      ss->backoff = BACKOFF_MAX;
+    ss->host->timer_set(ss->host, &s->timer,
+                        dlk_ss_session_now(s) + ss->backoff);
   } else {
     report(s, "session",
            end == DLK_SS_END_EXPIRED
                ? "the session expired, and its locks are lost"
                : "the session was given up, and its locks are lost");
-    replace(s);
+    session_end(s, DLK_OK);
   }
-}
-
-static void on_event(void *user, enum dlk_ss_event event, const char *path) {
-  dlk_ss_watch_event(user, event, path);
 }
 
 static const struct dlk_ss_events events = {
@@ -459,6 +434,6 @@ static const struct dlk_ss_events events = {
     .away = on_away,
     .shut = on_shut,
     .ended = on_ended,
-    .event = on_event,
+    .event = dlk_ss_watch_event,
     .gone = on_gone,
 };

@@ -1,15 +1,13 @@
 /* Watches.
  *
- * W1. One watch per path and session, shared by its members. It stays armed
- *     until it fires or the session ends, as the server keeps it.
- * W2. A successful read sets it, so it goes with the node: a watch on a missing
- *     node would stay forever.
- * W3. A member that asks for a watched path need not read it: the watch has not
- *     fired, so every change since the member's list still has its event to
- *     come.
- * W4. A lock's children: the list that arms the watch judges all contenders
- *     that wait there. Nothing between list and watch is lost. */
-#include "store/session/life/watch.h"
+ * W1. One watch per path and session. It stays armed until it fires or the
+ *     session ends, as on the server.
+ * W2. A successful read sets it: a watch on a missing node would stay forever.
+ * W3. A member that asks for a watched path need not read it: any change since
+ *     its list still has an event to come.
+ * W4. Of a lock's children the list that arms the watch judges all contenders
+ *     waiting there: nothing is lost in between. */
+#include "store/session/life/session.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -49,8 +47,6 @@ static void free_watch(struct dlk_ss_watch *w) {
   dlk_map_remove(&s->watches, &w->node);
   free(w);
 }
-
-/* ---- what members are told ---- */
 
 /* It fired (OK: a change; NONODE: the node is gone), or the read failed. Each
  * member is told once and may watch again. */
@@ -95,23 +91,6 @@ static void tell_all(struct dlk_ss_watch *w,
   }
 }
 
-/* ---- arming ---- */
-
-static bool list_armed(struct dlk_ss_watch *w, const struct dlk_ss_reply *r) {
-  struct dlk_ss_session *s = w->session;
-  w->armed = true;
-  s->lists++;
-  return s->sessions->hooks->listed(s, r);
-}
-
-static void node_armed(struct dlk_ss_watch *w, const struct dlk_ss_reply *r) {
-  struct dlk_ss_data data;
-  dlk_ss_data_parse(r->data, r->len, &data);
-  w->armed = true;
-  w->downgraded = data.shared;
-  w->revoked = data.revoked;
-}
-
 static struct dlk_ss_watch *find(struct dlk_ss_session *s, const char *path) {
   struct dlk_map_node *m = dlk_map_get(&s->watches, path, strlen(path));
   return m ? DLK_CONTAINER(m, struct dlk_ss_watch, node) : NULL;
@@ -119,16 +98,25 @@ static struct dlk_ss_watch *find(struct dlk_ss_session *s, const char *path) {
 
 static void on_read(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
   struct dlk_ss_watch *w = who;
+  struct dlk_ss_session *s = w->session;
+  enum dlk_ss_rc rc = r->rc;
   (void)tag;
-  if (r->rc != DLK_SS_OK) {
-    over(w, r->rc);
-  } else if (w->list && !list_armed(w, r)) {
-    over(w, DLK_SS_MEMORY);
-  } else {
-    if (!w->list)
-      node_armed(w, r);
-    tell_all(w, tell_armed);
+  if (rc == DLK_SS_OK && w->list) {
+    w->armed = true;
+    s->lists++;
+    if (!s->sessions->hooks->listed(s, r))
+      rc = DLK_SS_MEMORY;
+  } else if (rc == DLK_SS_OK) {
+    struct dlk_ss_data data;
+    dlk_ss_data_parse(r->data, r->len, &data);
+    w->armed = true;
+    w->downgraded = data.shared;
+    w->revoked = data.revoked;
   }
+  if (rc == DLK_SS_OK)
+    tell_all(w, tell_armed);
+  else
+    over(w, rc);
 }
 
 static bool read_path(struct dlk_ss_watch *w) {
@@ -197,19 +185,13 @@ int dlk_ss_watch_knows(struct dlk_ss_session *s, const char *path) {
   return w->downgraded ? 2 : 1;
 }
 
-/* ---- events ---- */
-
-static bool judged_by_list(const struct dlk_ss_watch *w) {
-  for (struct dlk_list *l = w->refs.next; l != &w->refs; l = l->next)
-    if (DLK_CONTAINER(l, struct ref, by_watch)->member->type->by_list)
-      return true;
-  return false;
-}
-
 /* One list for all contenders arms the watch anew and judges them. False: no
  * contenders, or no memory. */
 static bool children_changed(struct dlk_ss_watch *w) {
-  if (!w->list || !judged_by_list(w))
+  bool judged = false;
+  for (struct dlk_list *l = w->refs.next; l != &w->refs; l = l->next)
+    judged |= DLK_CONTAINER(l, struct ref, by_watch)->member->type->by_list;
+  if (!w->list || !judged)
     return false;
   w->armed = false;
   if (!read_path(w))
@@ -218,9 +200,9 @@ static bool children_changed(struct dlk_ss_watch *w) {
   return true;
 }
 
-void dlk_ss_watch_event(struct dlk_ss_session *s, enum dlk_ss_event event,
+void dlk_ss_watch_event(void *session, enum dlk_ss_event event,
                         const char *path) {
-  struct dlk_ss_watch *w = find(s, path);
+  struct dlk_ss_watch *w = find(session, path);
   if (!w || !w->armed)
     return;
   if (event != DLK_SS_CHILD || !children_changed(w))

@@ -1,19 +1,18 @@
 /* guard, downgrade and change.
  *
- * guard is one write that needs our own node. The node was first when the lease
- * was granted and stays so, so a done write was the holder's. After a loss it
- * fails, however late it arrives.
+ * guard is one write that needs our own node. The node stays first while it
+ * exists, so a done write was the holder's. After a loss it fails, however
+ * late.
  *
- * downgrade adds `shared` to our node's data. The node keeps its place, so
- * there is no gap, and writers wait for it. The readers behind watch it, read
- * the data, and count it as a reader (place.c, judge): they come in only after
- * the holder asked. A lost answer may mean readers inside, so our node is read
- * again and written by the version read, which exposes a late earlier write.
- * From the first write on the op ends only once that is known, or with the
- * session.
+ * downgrade adds `shared` to our node's data. The node keeps its place: there
+ * is no gap, and writers wait. Readers behind watch it and then count it as a
+ * reader (place.c, judge), only after the holder asked. A lost answer may mean
+ * readers inside, so our node is read and written again, by the version read,
+ * which exposes a late earlier write. From the first write on the op ends only
+ * once that is known, or with the session.
  *
- * change (wait_change of an election) reads the head of the queue and watches
- * it if it is `fence`'s; without one it watches the list. */
+ * change (an election's wait_change) watches the head of the queue if it is
+ * `fence`'s; without a head, the list. */
 #include "store/session/query/query.h"
 
 #include <stdio.h>
@@ -21,7 +20,6 @@
 #include <string.h>
 
 #include "store/session/format/data.h"
-#include "store/session/life/watch.h"
 
 static void end_text(struct dlk_ss_query *q, enum dlk_code code,
                      const char *text) {
@@ -38,12 +36,7 @@ static void node_is_gone(struct dlk_ss_query *q) {
   dlk_ss_query_end(q, DLK_LOST, NULL);
 }
 
-/* ---- guard ---- */
-
-static void on_guarded(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
-  struct dlk_ss_query *q = who;
-  if (!dlk_ss_query_answered(q, tag, r))
-    return;
+static void on_guarded(struct dlk_ss_query *q, const struct dlk_ss_reply *r) {
   if (r->rc == DLK_SS_OK) {
     struct dlk_value *v = r->stat.version >= 0 ? dlk_value_int(r->stat.version)
                                                : dlk_value_bool(true);
@@ -57,17 +50,6 @@ static void on_guarded(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
   }
 }
 
-static bool start_guard(struct dlk_ss_query *q, struct dlk_ss_contender *n) {
-  struct dlk_ss_store *st = q->store;
-  const char *wrong = st->driver->guard_error(st->sessions.client, q->op);
-  struct dlk_ss_request r = {.verb = DLK_SS_GUARD, .own = n->path, .op = q->op};
-  if (wrong) {
-    end_text(q, DLK_INVALID, wrong);
-    return true;
-  }
-  return dlk_ss_query_send(q, DLK_SS_FOR_ACT, &r, on_guarded);
-}
-
 /* ---- downgrade ---- */
 
 static void is_shared(struct dlk_ss_query *q, struct dlk_ss_contender *n) {
@@ -76,25 +58,17 @@ static void is_shared(struct dlk_ss_query *q, struct dlk_ss_contender *n) {
   dlk_ss_query_end(q, DLK_OK, NULL);
 }
 
-static void on_downgraded(void *who, uint32_t tag,
+static void on_downgraded(struct dlk_ss_query *q,
                           const struct dlk_ss_reply *r) {
-  struct dlk_ss_query *q = who;
-  if (!dlk_ss_query_answered(q, tag, r))
-    return;
-  struct dlk_ss_contender *n = dlk_ss_holder(q->op->lease);
-  if (r->rc == DLK_SS_OK) {
-    is_shared(q, n);
-  } else if (r->rc == DLK_SS_VERSION) {
+  if (r->rc == DLK_SS_OK)
+    is_shared(q, dlk_ss_holder(q->op->lease));
+  else if (r->rc == DLK_SS_VERSION)
     dlk_ss_query_again(q);
-  } else {
+  else
     node_is_gone(q);
-  }
 }
 
-static void on_own_read(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
-  struct dlk_ss_query *q = who;
-  if (!dlk_ss_query_answered(q, tag, r))
-    return;
+static void on_own_read(struct dlk_ss_query *q, const struct dlk_ss_reply *r) {
   struct dlk_ss_contender *n = dlk_ss_holder(q->op->lease);
   const struct dlk_ss_shown read = {
       .data = (char *)(uintptr_t)r->data, .len = r->len, .stat = r->stat};
@@ -109,15 +83,7 @@ static void on_own_read(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
     dlk_ss_query_end(q, DLK_UNAVAILABLE, NULL);
 }
 
-static bool start_downgrade(struct dlk_ss_query *q,
-                            struct dlk_ss_contender *n) {
-  struct dlk_ss_request r = {.verb = DLK_SS_READ, .path = n->path};
-  if (n->want.units != 0 || n->downgraded) {
-    dlk_ss_query_end(q, DLK_OK, NULL);
-    return true;
-  }
-  return dlk_ss_query_send(q, DLK_SS_FOR_READ, &r, on_own_read);
-}
+/* ---- both ---- */
 
 bool dlk_ss_guard_start(struct dlk_ss_query *q) {
   struct dlk_ss_contender *n = dlk_ss_holder(q->op->lease);
@@ -125,20 +91,31 @@ bool dlk_ss_guard_start(struct dlk_ss_query *q) {
     dlk_ss_query_end(q, DLK_LOST, NULL);
     return true;
   }
-  return q->op->kind == DLK_OP_GUARD ? start_guard(q, n)
-                                     : start_downgrade(q, n);
+  if (q->op->kind == DLK_OP_GUARD) {
+    struct dlk_ss_store *st = q->store;
+    const char *wrong = st->driver->guard_error(st->sessions.client, q->op);
+    struct dlk_ss_request r = {
+        .verb = DLK_SS_GUARD, .own = n->path, .op = q->op};
+    if (!wrong)
+      return dlk_ss_query_send(q, DLK_SS_FOR_ACT, &r, on_guarded);
+    end_text(q, DLK_INVALID, wrong);
+    return true;
+  }
+  if (n->want.units == 0 && !n->downgraded) {
+    struct dlk_ss_request r = {.verb = DLK_SS_READ, .path = n->path};
+    return dlk_ss_query_send(q, DLK_SS_FOR_READ, &r, on_own_read);
+  }
+  dlk_ss_query_end(q, DLK_OK, NULL);
+  return true;
 }
 
 /* ---- change ---- */
 
-static void on_head(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
-  struct dlk_ss_query *q = who;
-  if (!dlk_ss_query_answered(q, tag, r))
-    return;
+static void on_head(struct dlk_ss_query *q, const struct dlk_ss_reply *r) {
   struct dlk_ss_data d;
   dlk_ss_data_parse(r->data, r->len, &d);
   if (r->rc == DLK_SS_OK &&
-      (d.fence > 0 ? d.fence : r->stat.czxid) == q->op->fence) {
+      (d.fence > 0 ? d.fence : r->stat.fence) == q->op->fence) {
     const char *path = dlk_ss_query_path(q, q->queue.at[0].name);
     if (!path || !dlk_ss_watch_add(&q->member, path, false, false))
       dlk_ss_query_end(q, DLK_UNAVAILABLE, NULL);
@@ -148,51 +125,31 @@ static void on_head(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
     dlk_ss_query_end(q, DLK_OK, NULL);
 }
 
-static void on_made(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
-  struct dlk_ss_query *q = who;
-  if (!dlk_ss_query_answered(q, tag, r))
-    return;
-  if (r->rc == DLK_SS_NOAUTH)
-    dlk_ss_query_end(q, DLK_DENIED, NULL);
-  else if (r->rc == DLK_SS_FAILED)
+static void on_made(struct dlk_ss_query *q, const struct dlk_ss_reply *r) {
+  if (r->rc == DLK_SS_NOAUTH || r->rc == DLK_SS_FAILED)
     dlk_ss_query_refused(q, r);
   else
     dlk_ss_query_again(q);
 }
 
-/* Nobody ever came: a folder is needed to watch its list. */
-static bool make_folder(struct dlk_ss_query *q) {
+/* Nobody holds. A missing folder is made first, to watch its list. */
+static bool await_anybody(struct dlk_ss_query *q, enum dlk_ss_rc rc) {
   struct dlk_ss_request r = {.verb = DLK_SS_FOLDER,
                              .path = dlk_ss_query_path(q, NULL)};
-  return r.path && dlk_ss_query_send(q, DLK_SS_FOR_WATCHED, &r, on_made);
+  if (!r.path)
+    return false;
+  if (rc == DLK_SS_NONODE)
+    return dlk_ss_query_send(q, DLK_SS_FOR_WATCHED, &r, on_made);
+  return dlk_ss_watch_add(&q->member, r.path, false, true);
 }
 
-static void nobody_holds(struct dlk_ss_query *q) {
-  const char *path = dlk_ss_query_path(q, NULL);
-  if (q->op->fence != 0)
-    dlk_ss_query_end(q, DLK_OK, NULL);
-  else if (!path || !dlk_ss_watch_add(&q->member, path, false, true))
-    dlk_ss_query_end(q, DLK_UNAVAILABLE, NULL);
-}
-
-static void on_queue(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
-  struct dlk_ss_query *q = who;
-  if (!dlk_ss_query_answered(q, tag, r))
-    return;
-  if (r->rc == DLK_SS_NONODE && q->op->fence == 0) {
-    if (!make_folder(q))
-      dlk_ss_query_end(q, DLK_UNAVAILABLE, NULL);
-    return;
-  }
+static void on_queue(struct dlk_ss_query *q, const struct dlk_ss_reply *r) {
   if (r->rc == DLK_SS_OK && !dlk_ss_query_read(q, r))
     return;
-  if (q->queue.count == 0) {
-    nobody_holds(q);
-    return;
-  }
-  struct dlk_ss_request get = {.verb = DLK_SS_READ};
-  get.path = dlk_ss_query_path(q, q->queue.at[0].name);
-  if (!get.path || !dlk_ss_query_send(q, DLK_SS_FOR_READ, &get, on_head))
+  bool none = q->queue.count == 0;
+  if (none && q->op->fence != 0)
+    dlk_ss_query_end(q, DLK_OK, NULL);
+  else if (none ? !await_anybody(q, r->rc) : !dlk_ss_query_get(q, 0, on_head))
     dlk_ss_query_end(q, DLK_UNAVAILABLE, NULL);
 }
 

@@ -1,6 +1,6 @@
 /* inspect, break, revoke: a list, then each contender's data (a downgrade
- * changes the holders), then the act. What goes meanwhile is left out, what
- * comes is not seen.
+ * changes the holders), then the act. Nodes that go meanwhile are left out, new
+ * ones are not seen.
  *
  * break deletes the holders' nodes only; each deletion wakes the queue like a
  * release. The holder hears by its own watch, at the latest at its next
@@ -14,9 +14,6 @@
 
 #include "store/kit/shown.h"
 #include "store/session/format/data.h"
-#include "store/session/recipe/standin.h"
-
-/* ---- what is shown ---- */
 
 static double seconds_since(const struct dlk_ss_shown *s) {
   int64_t ms = dlk_ss_wall_ms() - s->stat.ctime_ms;
@@ -51,7 +48,7 @@ static struct dlk_value *holder(struct dlk_ss_query *q,
     d.ttl_ms = dlk_ss_clock_left(q->store, e->until_ms) / DLK_MS;
   struct dlk_want want = {e->units, e->cap};
   struct dlk_value *v = dlk_shown_holder(
-      owner_of(&d), want, d.fence > 0 ? d.fence : s->stat.czxid,
+      owner_of(&d), want, d.fence > 0 ? d.fence : s->stat.fence,
       d.ttl_ms > 0 ? (double)d.ttl_ms / 1e3 : -1, seconds_since(s));
   if (d.value_len > 0)
     v = dlk_value_set(v, "value", value_of(&d));
@@ -88,12 +85,7 @@ static struct dlk_value *picture(struct dlk_ss_query *q) {
                        holders, waiters);
 }
 
-/* ---- what is done ---- */
-
-static void on_acted(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
-  struct dlk_ss_query *q = who;
-  if (!dlk_ss_query_answered(q, tag, r))
-    return;
+static void on_acted(struct dlk_ss_query *q, const struct dlk_ss_reply *r) {
   if (r->rc == DLK_SS_OK)
     q->any = true;
   else if (r->rc == DLK_SS_VERSION)
@@ -107,21 +99,14 @@ static void on_acted(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
 }
 
 static bool act(struct dlk_ss_query *q, size_t place) {
-  const struct dlk_ss_shown *s = &q->shown[place];
   const char *path = dlk_ss_query_path(q, q->queue.at[place].name);
   struct dlk_ss_request r = {.verb = DLK_SS_DELETE, .path = path};
   if (!path)
     return false;
   if (q->op->kind == DLK_OP_BREAK)
     return dlk_ss_query_send(q, DLK_SS_FOR_ACT, &r, on_acted);
-  return dlk_ss_query_mark(q, DLK_SS_FOR_ACT, path, s, "revoked=1", on_acted);
-}
-
-/* Needs no second request. */
-static bool was_asked(const struct dlk_ss_query *q, size_t place) {
-  struct dlk_ss_data d;
-  dlk_ss_data_parse(q->shown[place].data, q->shown[place].len, &d);
-  return q->op->kind == DLK_OP_REVOKE && d.revoked;
+  return dlk_ss_query_mark(q, DLK_SS_FOR_ACT, path, &q->shown[place],
+                           "revoked=1", on_acted);
 }
 
 static void act_on_holders(struct dlk_ss_query *q) {
@@ -130,22 +115,25 @@ static void act_on_holders(struct dlk_ss_query *q) {
   bool ok = true;
   q->after_break = false;
   q->any |= second;
-  for (size_t i = 0; ok && i < q->queue.count; i++)
-    if (holds(q, i) && was_asked(q, i)) {
+  for (size_t i = 0; ok && i < q->queue.count; i++) {
+    struct dlk_ss_data d;
+    dlk_ss_data_parse(q->shown[i].data, q->shown[i].len, &d);
+    if (!holds(q, i))
+      continue;
+    if (!breaks && d.revoked) { /* asked already */
       q->any = true;
-    } else if (holds(q, i) && (!second || q->queue.at[i].until_ms > 0)) {
+    } else if (!second || q->queue.at[i].until_ms > 0) {
       ok = act(q, i);
       count += ok;
       q->after_break |= breaks && !second && q->queue.at[i].keeps;
     }
+  }
   q->pending = count;
   if (!ok)
     dlk_ss_query_end(q, DLK_UNAVAILABLE, NULL);
   else if (count == 0)
     dlk_ss_query_finish(q, dlk_value_bool(q->any));
 }
-
-/* ---- reading the queue ---- */
 
 /* Drops what is gone; a downgraded hold counts as a reader. */
 static void settle_queue(struct dlk_ss_query *q) {
@@ -166,23 +154,7 @@ static void settle_queue(struct dlk_ss_query *q) {
   q->queue.count = to;
 }
 
-static void all_read(struct dlk_ss_query *q) {
-  if (q->scarce) { /* an owner would be missing, or overwritten */
-    dlk_ss_query_end(q, DLK_UNAVAILABLE, NULL);
-    return;
-  }
-  settle_queue(q);
-  if (q->op->kind != DLK_OP_INSPECT) {
-    act_on_holders(q);
-    return;
-  }
-  dlk_ss_query_finish(q, picture(q));
-}
-
-static void on_read(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
-  struct dlk_ss_query *q = who;
-  if (!dlk_ss_query_answered(q, tag, r))
-    return;
+static void on_read(struct dlk_ss_query *q, const struct dlk_ss_reply *r) {
   struct dlk_ss_shown *s = &q->shown[q->queue.count - q->pending];
   s->gone = r->rc != DLK_SS_OK;
   s->stat = r->stat;
@@ -193,30 +165,31 @@ static void on_read(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
   } else if (!s->gone && r->len > 0) {
     q->scarce = true;
   }
-  if (--q->pending == 0)
-    all_read(q);
+  if (--q->pending > 0)
+    return;
+  if (q->scarce) { /* an owner would be missing, or overwritten */
+    dlk_ss_query_end(q, DLK_UNAVAILABLE, NULL);
+    return;
+  }
+  settle_queue(q);
+  if (q->op->kind == DLK_OP_INSPECT)
+    dlk_ss_query_finish(q, picture(q));
+  else
+    act_on_holders(q);
 }
 
 static bool read_all(struct dlk_ss_query *q) {
   if (q->op->kind == DLK_OP_INSPECT && q->queue.count > 2 * DLK_SHOWN_MAX)
     q->queue.count = 2 * DLK_SHOWN_MAX;
   q->shown = calloc(q->queue.count, sizeof *q->shown);
-  if (!q->shown)
-    return false;
   q->pending = q->queue.count;
-  for (size_t i = 0; i < q->queue.count; i++) {
-    struct dlk_ss_request r = {.verb = DLK_SS_READ};
-    r.path = dlk_ss_query_path(q, q->queue.at[i].name);
-    if (!r.path || !dlk_ss_query_send(q, DLK_SS_FOR_READ, &r, on_read))
-      return false;
-  }
-  return true;
+  bool ok = q->shown != NULL;
+  for (size_t i = 0; ok && i < q->queue.count; i++)
+    ok = dlk_ss_query_get(q, i, on_read);
+  return ok;
 }
 
-static void on_listed(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
-  struct dlk_ss_query *q = who;
-  if (!dlk_ss_query_answered(q, tag, r))
-    return;
+static void on_listed(struct dlk_ss_query *q, const struct dlk_ss_reply *r) {
   if (r->rc == DLK_SS_OK && !dlk_ss_query_read(q, r))
     return;
   bool inspects = q->op->kind == DLK_OP_INSPECT;

@@ -74,10 +74,7 @@ static void finish(struct dlk_ss_query *q) {
   dlk_ss_query_finish(q, v);
 }
 
-static void on_stat(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
-  struct dlk_ss_query *q = who;
-  if (!dlk_ss_query_answered(q, tag, r))
-    return;
+static void on_stat(struct dlk_ss_query *q, const struct dlk_ss_reply *r) {
   bool used = r->rc == DLK_SS_OK && r->stat.children > 0;
   q->queue.at[q->count - q->pending].units = used;
   if (--q->pending == 0)
@@ -87,30 +84,22 @@ static void on_stat(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
 static bool look_at_all(struct dlk_ss_query *q) {
   size_t base = strlen(q->store->base); /* path begins with it */
   q->queue.at = calloc(q->count, sizeof *q->queue.at);
-  if (!q->queue.at)
-    return false;
   q->pending = q->count;
-  for (size_t i = 0; i < q->count; i++) {
+  bool ok = q->queue.at != NULL;
+  for (size_t i = 0; ok && i < q->count; i++) {
     struct dlk_ss_request r = {.verb = DLK_SS_COUNT};
     r.path = dlk_ss_path(&q->path, base, q->names[i]);
-    if (!r.path || !dlk_ss_query_send(q, DLK_SS_FOR_READ, &r, on_stat))
-      return false;
+    ok = r.path && dlk_ss_query_send(q, DLK_SS_FOR_READ, &r, on_stat);
   }
-  return true;
+  return ok;
 }
 
-static void on_names(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
-  struct dlk_ss_query *q = who;
-  if (!dlk_ss_query_answered(q, tag, r))
-    return;
-  if (r->rc == DLK_SS_OK && !dlk_ss_query_keep(q, r)) {
-    dlk_ss_query_end(q, DLK_UNAVAILABLE, NULL);
-    return;
-  }
-  q->any = choose(q);
-  if (q->count == 0)
+static void on_names(struct dlk_ss_query *q, const struct dlk_ss_reply *r) {
+  bool ok = r->rc != DLK_SS_OK || dlk_ss_query_keep(q, r);
+  q->any = ok && choose(q);
+  if (ok && q->count == 0)
     finish(q);
-  else if (!look_at_all(q))
+  else if (!ok || !look_at_all(q))
     dlk_ss_query_end(q, DLK_UNAVAILABLE, NULL);
 }
 

@@ -8,15 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/session/life/watch.h"
-#include "store/session/recipe/leave.h"
-#include "store/session/recipe/standin.h"
-
 #define RETRY (100 * DLK_MS)
 
 /* ---- life ---- */
-
-static void start(struct dlk_ss_query *q);
 
 static void free_work(struct dlk_ss_query *q) {
   for (size_t i = 0; q->shown && i < q->queue.count; i++)
@@ -79,10 +73,64 @@ void dlk_ss_query_cancel(struct dlk_ss_query *q) {
   dlk_ss_query_end(q, waits ? op->ending : dlk_ss_unanswered(op), NULL);
 }
 
+static void start(struct dlk_ss_query *q) {
+  q->store->host->timer_clear(q->store->host, &q->timer);
+  q->tag++;
+  free_work(q);
+  if (!q->first(q))
+    dlk_ss_query_end(q, DLK_UNAVAILABLE, NULL);
+}
+
+static void timer_fired(struct dlk_timer *timer, int64_t now) {
+  (void)now;
+  start(DLK_CONTAINER(timer, struct dlk_ss_query, timer));
+}
+
+void dlk_ss_query_again(struct dlk_ss_query *q) {
+  q->purpose = DLK_SS_FOR_READ;
+  if (q->op && dlk_ss_session_connected(q->member.session))
+    start(q);
+}
+
+/* ---- requests ---- */
+
+static void on_answer(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
+  struct dlk_ss_query *q = who;
+  struct dlk_host *host = q->store->host;
+  q->member.flying--;
+  if (!q->op) {
+    leave(q);
+    return;
+  }
+  if (tag != q->tag)
+    return;
+  switch (dlk_ss_meaning(q->purpose, r->rc)) {
+  case DLK_SS_ANSWERED:
+  case DLK_SS_MISSING:
+  case DLK_SS_CROSSED:
+    q->heard(q, r);
+    break;
+  case DLK_SS_REFUSED:
+  case DLK_SS_UNSURE:
+    dlk_ss_query_refused(q, r);
+    break;
+  case DLK_SS_REPEAT:
+  case DLK_SS_INSIST:
+  case DLK_SS_SETTLE:
+    dlk_ss_op_heard(q->op, r);
+    q->tag++;
+    free_work(q);
+    if (dlk_ss_session_connected(q->member.session))
+      host->timer_set(host, &q->timer, dlk_ss_now(q->store) + RETRY);
+    break;
+  }
+}
+
 bool dlk_ss_query_send(struct dlk_ss_query *q, enum dlk_ss_purpose purpose,
-                       struct dlk_ss_request *r, dlk_ss_answer *answer) {
+                       struct dlk_ss_request *r, dlk_ss_heard *heard) {
   q->purpose = purpose;
-  if (!dlk_ss_send(q->member.session, r, answer, q, q->tag))
+  q->heard = heard;
+  if (!dlk_ss_send(q->member.session, r, on_answer, q, q->tag))
     return false;
   q->settling |= dlk_ss_until_known(purpose);
   q->member.flying++;
@@ -91,7 +139,7 @@ bool dlk_ss_query_send(struct dlk_ss_query *q, enum dlk_ss_purpose purpose,
 
 bool dlk_ss_query_mark(struct dlk_ss_query *q, enum dlk_ss_purpose purpose,
                        const char *path, const struct dlk_ss_shown *read,
-                       const char *line, dlk_ss_answer *answer) {
+                       const char *line, dlk_ss_heard *heard) {
   struct dlk_buf data = {0};
   dlk_buf_add(&data, read->data, read->len);
   dlk_buf_addf(&data, "%s\n", line);
@@ -100,54 +148,20 @@ bool dlk_ss_query_mark(struct dlk_ss_query *q, enum dlk_ss_purpose purpose,
                              .data = data.data,
                              .len = data.len,
                              .version = read->stat.version};
-  bool ok = !data.failed && dlk_ss_query_send(q, purpose, &r, answer);
+  bool ok = !data.failed && dlk_ss_query_send(q, purpose, &r, heard);
   dlk_buf_free(&data);
   return ok;
 }
 
-static void retry(struct dlk_ss_query *q) {
-  struct dlk_host *host = q->store->host;
-  q->tag++;
-  free_work(q);
-  if (dlk_ss_session_connected(q->member.session))
-    host->timer_set(host, &q->timer, dlk_ss_now(q->store) + RETRY);
-}
-
-static void timer_fired(struct dlk_timer *timer, int64_t now) {
-  (void)now;
-  start(DLK_CONTAINER(timer, struct dlk_ss_query, timer));
-}
-
-bool dlk_ss_query_answered(struct dlk_ss_query *q, uint32_t tag,
-                           const struct dlk_ss_reply *r) {
-  q->member.flying--;
-  if (!q->op) {
-    leave(q);
-    return false;
-  }
-  if (tag != q->tag)
-    return false;
-  switch (dlk_ss_meaning(q->purpose, r->rc)) {
-  case DLK_SS_ANSWERED:
-  case DLK_SS_MISSING:
-  case DLK_SS_CROSSED:
-    return true;
-  case DLK_SS_REFUSED:
-  case DLK_SS_UNSURE:
-    dlk_ss_query_refused(q, r);
-    return false;
-  case DLK_SS_REPEAT:
-  case DLK_SS_INSIST:
-  case DLK_SS_SETTLE:
-    break;
-  }
-  dlk_ss_op_heard(q->op, r);
-  retry(q);
-  return false;
-}
-
 const char *dlk_ss_query_path(struct dlk_ss_query *q, const char *name) {
   return dlk_ss_path(&q->path, q->path_len, name);
+}
+
+bool dlk_ss_query_get(struct dlk_ss_query *q, size_t place,
+                      dlk_ss_heard *heard) {
+  struct dlk_ss_request r = {.verb = DLK_SS_READ};
+  r.path = dlk_ss_query_path(q, q->queue.at[place].name);
+  return r.path && dlk_ss_query_send(q, DLK_SS_FOR_READ, &r, heard);
 }
 
 bool dlk_ss_query_keep(struct dlk_ss_query *q, const struct dlk_ss_reply *r) {
@@ -156,23 +170,11 @@ bool dlk_ss_query_keep(struct dlk_ss_query *q, const struct dlk_ss_reply *r) {
   return q->names != NULL;
 }
 
-/* ---- lists ---- */
-
 /* Without the right to write, possible leftovers count as held. */
-static void on_time(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
-  struct dlk_ss_query *q = who;
-  if (!dlk_ss_query_answered(q, tag, r))
-    return;
+static void on_time(struct dlk_ss_query *q, const struct dlk_ss_reply *r) {
   if (r->rc == DLK_SS_OK)
     dlk_ss_clock_heard(q->store, r->sent, r->stat.mtime_ms);
   dlk_ss_query_again(q);
-}
-
-static bool has_standins(const struct dlk_ss_queue *queue) {
-  for (size_t i = 0; i < queue->count; i++)
-    if (queue->at[i].until_ms > 0)
-      return true;
-  return false;
 }
 
 bool dlk_ss_query_read(struct dlk_ss_query *q, const struct dlk_ss_reply *r) {
@@ -181,8 +183,9 @@ bool dlk_ss_query_read(struct dlk_ss_query *q, const struct dlk_ss_reply *r) {
   bool ok = dlk_ss_query_keep(q, r) &&
             dlk_ss_queue_read(&q->queue, q->names, q->count);
   if (ok) {
-    dlk_ss_standins_end(q->store, q->member.session, NULL, &q->queue);
-    asks = has_standins(&q->queue) && !q->asked_time;
+    dlk_ss_standins_end(q->member.session, NULL, &q->queue);
+    for (size_t i = 0; i < q->queue.count && !q->asked_time; i++)
+      asks |= q->queue.at[i].until_ms > 0;
   }
   if (ok && asks) {
     q->asked_time = true;
@@ -196,51 +199,36 @@ bool dlk_ss_query_read(struct dlk_ss_query *q, const struct dlk_ss_reply *r) {
 }
 
 bool dlk_ss_query_list(struct dlk_ss_query *q, const char *path,
-                       dlk_ss_answer *answer) {
+                       dlk_ss_heard *heard) {
   struct dlk_ss_request list = {
       .verb = DLK_SS_LIST, .path = path, .fresh = true};
-  return path && dlk_ss_query_send(q, DLK_SS_FOR_READ, &list, answer);
+  return path && dlk_ss_query_send(q, DLK_SS_FOR_READ, &list, heard);
 }
 
 /* ---- ping, locked ---- */
 
-static void on_ping(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
-  struct dlk_ss_query *q = who;
-  if (!dlk_ss_query_answered(q, tag, r))
-    return;
+static void on_ping(struct dlk_ss_query *q, const struct dlk_ss_reply *r) {
   double seconds = (double)(dlk_ss_now(q->store) - r->sent) / 1e9;
   dlk_ss_query_finish(q, dlk_value_number(seconds));
-}
-
-static void on_named(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
-  struct dlk_ss_query *q = who;
-  if (!dlk_ss_query_answered(q, tag, r))
-    return;
-  if (r->rc == DLK_SS_OK)
-    dlk_ss_keep_holder(q->op, r);
-  dlk_ss_query_finish(q, dlk_value_bool(true));
-}
-
-static bool name_holder(struct dlk_ss_query *q) {
-  struct dlk_ss_request get = {.verb = DLK_SS_READ};
-  get.path = dlk_ss_query_path(q, q->queue.at[0].name);
-  return get.path && dlk_ss_query_send(q, DLK_SS_FOR_READ, &get, on_named);
-}
-
-static void on_locked(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
-  struct dlk_ss_query *q = who;
-  if (!dlk_ss_query_answered(q, tag, r))
-    return;
-  if (r->rc == DLK_SS_OK && !dlk_ss_query_read(q, r))
-    return;
-  bool locked = q->queue.count > 0;
-  if (!locked || !q->op->names || !name_holder(q))
-    dlk_ss_query_finish(q, dlk_value_bool(locked));
 }
 
 bool dlk_ss_ping_start(struct dlk_ss_query *q) {
   struct dlk_ss_request r = {.verb = DLK_SS_PING};
   return dlk_ss_query_send(q, DLK_SS_FOR_READ, &r, on_ping);
+}
+
+static void on_named(struct dlk_ss_query *q, const struct dlk_ss_reply *r) {
+  if (r->rc == DLK_SS_OK)
+    dlk_ss_keep_holder(q->op, r);
+  dlk_ss_query_finish(q, dlk_value_bool(true));
+}
+
+static void on_locked(struct dlk_ss_query *q, const struct dlk_ss_reply *r) {
+  if (r->rc == DLK_SS_OK && !dlk_ss_query_read(q, r))
+    return;
+  bool locked = q->queue.count > 0;
+  if (!locked || !q->op->names || !dlk_ss_query_get(q, 0, on_named))
+    dlk_ss_query_finish(q, dlk_value_bool(locked));
 }
 
 bool dlk_ss_locked_start(struct dlk_ss_query *q) {
@@ -249,37 +237,20 @@ bool dlk_ss_locked_start(struct dlk_ss_query *q) {
 
 /* ---- with the session ---- */
 
-static void start(struct dlk_ss_query *q) {
-  q->store->host->timer_clear(q->store->host, &q->timer);
-  q->tag++;
-  free_work(q);
-  if (!q->first(q))
-    dlk_ss_query_end(q, DLK_UNAVAILABLE, NULL);
-}
-
-void dlk_ss_query_again(struct dlk_ss_query *q) {
-  q->purpose = DLK_SS_FOR_READ;
-  if (q->op && dlk_ss_session_connected(q->member.session))
-    start(q);
-}
-
+/* An op for a lease uses its node's session. */
 static bool for_lease(const struct dlk_op *op) {
   return op->kind == DLK_OP_GUARD || op->kind == DLK_OP_DOWNGRADE;
 }
 
-/* What acts for a lease uses its node's session. */
-static struct dlk_ss_session *session_for(struct dlk_ss_query *q) {
-  if (!for_lease(q->op))
-    return dlk_ss_session_any(&q->store->sessions);
-  struct dlk_ss_contender *n = dlk_ss_holder(q->op->lease);
-  return n ? n->member.session : NULL;
-}
-
 static void join(struct dlk_ss_query *q) {
-  struct dlk_ss_session *s = session_for(q);
+  struct dlk_op *op = q->op;
+  struct dlk_ss_store *st = q->store;
+  struct dlk_ss_session *s = NULL;
+  if (!for_lease(op))
+    s = dlk_ss_session_any(&st->sessions);
+  else if (dlk_ss_holder(op->lease))
+    s = dlk_ss_holder(op->lease)->member.session;
   if (!s) {
-    struct dlk_op *op = q->op;
-    struct dlk_ss_store *st = q->store;
     free_query(q);
     dlk_ss_done(st, op, for_lease(op) ? DLK_LOST : DLK_UNAVAILABLE);
     return;

@@ -12,10 +12,6 @@
 #include <string.h>
 
 #include "store/session/query/query.h"
-#include "store/session/recipe/acquire.h"
-#include "store/session/recipe/hold.h"
-#include "store/session/recipe/leave.h"
-#include "store/session/recipe/standin.h"
 
 void dlk_ss_destroy(void *store) {
   struct dlk_ss_store *st = store;
@@ -66,49 +62,32 @@ static void name_client(struct dlk_ss_store *st) {
 }
 
 void dlk_ss_submit(void *store, struct dlk_op *op) {
+  static dlk_ss_first *const queries[] = {
+      [DLK_OP_PING] = dlk_ss_ping_start,
+      [DLK_OP_LOCKED] = dlk_ss_locked_start,
+      [DLK_OP_INSPECT] = dlk_ss_admin_start,
+      [DLK_OP_BREAK] = dlk_ss_admin_start,
+      [DLK_OP_REVOKE] = dlk_ss_admin_start,
+      [DLK_OP_LIST] = dlk_ss_list_start,
+      [DLK_OP_GUARD] = dlk_ss_guard_start,
+      [DLK_OP_DOWNGRADE] = dlk_ss_guard_start,
+      [DLK_OP_CHANGE] = dlk_ss_change_start,
+  };
   struct dlk_ss_store *st = store;
+  bool query = (size_t)op->kind < sizeof queries / sizeof *queries;
   name_client(st);
-  switch (op->kind) {
-  case DLK_OP_ACQUIRE:
+  if (op->kind == DLK_OP_ACQUIRE)
     dlk_ss_acquire(st, op);
-    break;
-  case DLK_OP_RELEASE:
+  else if (op->kind == DLK_OP_RELEASE)
     dlk_ss_release(st, op);
-    break;
-  case DLK_OP_EXTEND:
+  else if (op->kind == DLK_OP_EXTEND)
     dlk_ss_extend(st, op);
-    break;
-  case DLK_OP_PING:
-    dlk_ss_query_run(st, op, dlk_ss_ping_start);
-    break;
-  case DLK_OP_LOCKED:
-    dlk_ss_query_run(st, op, dlk_ss_locked_start);
-    break;
-  case DLK_OP_INSPECT:
-  case DLK_OP_BREAK:
-  case DLK_OP_REVOKE:
-    dlk_ss_query_run(st, op, dlk_ss_admin_start);
-    break;
-  case DLK_OP_LIST:
-    if (dlk_ss_list_cursor_ok(op))
-      dlk_ss_query_run(st, op, dlk_ss_list_start);
-    else
-      dlk_ss_done(st, op, DLK_INVALID);
-    break;
-  case DLK_OP_GUARD:
-  case DLK_OP_DOWNGRADE:
-    dlk_ss_query_run(st, op, dlk_ss_guard_start);
-    break;
-  case DLK_OP_CHANGE:
-    dlk_ss_query_run(st, op, dlk_ss_change_start);
-    break;
-  case DLK_OP_DETACH:
-  case DLK_OP_ATTACH:
-  case DLK_OP_PROLONG:
-  case DLK_OP_LISTEN:
+  else if (op->kind == DLK_OP_LIST && !dlk_ss_list_cursor_ok(op))
+    dlk_ss_done(st, op, DLK_INVALID);
+  else if (query && queries[op->kind])
+    dlk_ss_query_run(st, op, queries[op->kind]);
+  else
     dlk_ss_done(st, op, DLK_UNSUPPORTED);
-    break;
-  }
 }
 
 void dlk_ss_cancel(void *store, struct dlk_op *op) {

@@ -2,7 +2,7 @@
 #ifndef DLK_STORE_SESSION_QUERY_SUBMIT_H
 #define DLK_STORE_SESSION_QUERY_SUBMIT_H
 
-#include "store/session/recipe/hold.h"
+#include "store/session/recipe/contender.h"
 
 /* base: the folder of all locks. Owns client, even without memory for the store
  * (NULL). */

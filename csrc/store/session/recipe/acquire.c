@@ -6,47 +6,35 @@
  *          (free: as        UNSETTLED --fresh  READY -----> KEEPING --> HELD
  *           PARKED)         list--> SETTLING   (horizon)    (hold.c)
  *
- * Each state may go to LEAVING and GONE (leave.c). The session's end leads to
- * PARKED in the next one, or to GONE (orphaned).
+ * Each may go to LEAVING and GONE (leave.c). The session's end leads to PARKED
+ * in the next one, or to GONE (orphaned).
  *
  * R1. CREATE and LIST leave together: an uncontended acquire is one round trip
- *     (D1). The list counts only if CREATE said OK. A list already under way is
- *     followed by one for all askers (lists.c).
- * R2. A grant needs our node first in a list that was read after its create, in
- *     its session (or second, and the first gone since: place.c), and now <
- *     that session's horizon (D5). Nobody comes in front later: numbers rise,
- *     and those behind wait for our node to go. Two holders would need two live
- *     nodes that each see the other gone.
- * R3. A waiter watches what watch.c and queue.c say; any other event makes it
- *     list again. Its own absence from a list means that its node was taken: it
- *     joins anew.
- * R4. A CREATE without an answer may be done. A fresh LIST decides it (D2):
- *     else we would wait behind our own first node. The node is found by its
- *     guid and counts only if this session owns it. Not found: a new guid.
- * R5. A listed node with our client id that no contender claims is left from
- *     such an attempt or an older session: it is deleted. A contender claims
- *     its guid from before the CREATE until its node is known to be gone.
- * R6. A withdrawn contender (timeout, cancel, failed try) is deleted until gone
- *     (leave.c).
- * R7. A try (no wait) first reads a fresh list in any session. A contender
- *     there makes it busy without a write. Otherwise R1 follows, for that list
- *     grants nothing. */
-#include "store/session/recipe/acquire.h"
+ *     (D1). The list counts only if CREATE said OK.
+ * R2. A grant needs our node first in a list read after its create in its
+ *     session (or second, and the first gone since: place.c), and now < that
+ *     session's horizon (D5). Nobody comes in front: numbers rise, and those
+ *     behind wait for our node to go. Two holders would need two live nodes
+ *     that each see the other gone.
+ * R3. An event makes a waiter list again. Its absence from a list means that
+ *     its node was taken: it joins anew.
+ * R4. A CREATE without an answer may be done. A fresh LIST decides it (D2),
+ *     else we would wait behind our own node. The node is found by its guid,
+ *     and counts only if this session owns it. Not found: a new guid.
+ * R5. A listed node of our client that no contender claims is deleted. A
+ *     contender claims its guid from before the CREATE until its node is known
+ *     to be gone.
+ * R6. A withdrawn contender is deleted until gone (leave.c).
+ * R7. A try (no wait) first reads a fresh list, in any session: a contender
+ *     there makes it busy without a write. That list grants nothing. */
+#include "store/session/recipe/contender.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "store/session/format/data.h"
-#include "store/session/life/chain.h"
-#include "store/session/recipe/hold.h"
-#include "store/session/recipe/leave.h"
-#include "store/session/recipe/lists.h"
-#include "store/session/recipe/place.h"
-#include "store/session/recipe/standin.h"
 
 #define TRIES_MAX 10
-
-/* ---- create ---- */
 
 static void on_created(void *who, uint32_t tag, const struct dlk_ss_reply *r);
 
@@ -75,16 +63,10 @@ static bool send_create(struct dlk_ss_contender *n) {
   return ok;
 }
 
-static bool new_guid(struct dlk_ss_contender *n) {
-  struct dlk_ss_store *st = n->store;
-  unsigned char random[DLK_SS_GUID / 2];
-  st->host->random(st->host, random, sizeof random);
-  dlk_ss_hex(n->guid, random, sizeof random);
-  return dlk_map_put(&st->by_guid, &n->by_guid, n->guid, DLK_SS_GUID);
-}
-
 /* A list that could not be sent (no memory) is asked for later. */
 static void start(struct dlk_ss_contender *n) {
+  struct dlk_ss_store *st = n->store;
+  unsigned char random[DLK_SS_GUID / 2];
   dlk_ss_standin_leave(n); /* a former node's */
   n->kept = n->rests = false;
   dlk_ss_contender_forget_name(n);
@@ -96,7 +78,10 @@ static void start(struct dlk_ss_contender *n) {
     dlk_ss_place_peek(n);
     return;
   }
-  if (!new_guid(n) || !send_create(n)) {
+  st->host->random(st->host, random, sizeof random);
+  dlk_ss_hex(n->guid, random, sizeof random);
+  if (!dlk_map_put(&st->by_guid, &n->by_guid, n->guid, DLK_SS_GUID) ||
+      !send_create(n)) {
     dlk_ss_fail(n, DLK_UNAVAILABLE);
     return;
   }
@@ -105,13 +90,14 @@ static void start(struct dlk_ss_contender *n) {
   dlk_ss_session_tick(n->member.session);
 }
 
-static void created(struct dlk_ss_contender *n, const char *path, int32_t seq,
-                    int64_t czxid) {
+static const char *name_in(const char *path) {
   const char *slash = strrchr(path, '/');
-  const char *name = slash ? slash + 1 : path;
-  dlk_ss_contender_name(n, name);
-  n->seq = seq;
-  n->czxid = czxid;
+  return slash ? slash + 1 : path;
+}
+
+/* Its name is known. */
+static void created(struct dlk_ss_contender *n, int64_t fence) {
+  n->fence = fence;
   n->tries = 0;
   dlk_ss_contender_step(n, DLK_SS_LISTING);
   if (n->leaving)
@@ -120,20 +106,11 @@ static void created(struct dlk_ss_contender *n, const char *path, int32_t seq,
     dlk_ss_place_relist(n);
 }
 
-static bool is_own_name(const struct dlk_ss_contender *n, const char *path,
-                        struct dlk_ss_entry *e) {
-  const char *slash = strrchr(path, '/');
-  const char *name = slash ? slash + 1 : path;
+static bool is_own_name(const struct dlk_ss_contender *n, const char *name) {
+  struct dlk_ss_entry e;
   return strlen(name) < dlk_ss_name_room(n->want.units) &&
-         dlk_ss_name_parse(name, e) &&
-         memcmp(e->guid, n->guid, DLK_SS_GUID) == 0;
-}
-
-static void no_parent(struct dlk_ss_contender *n) {
-  if (++n->tries > TRIES_MAX)
-    dlk_ss_fail(n, DLK_UNAVAILABLE);
-  else
-    start(n);
+         dlk_ss_name_parse(name, &e) &&
+         memcmp(e.guid, n->guid, DLK_SS_GUID) == 0;
 }
 
 static void unsettled(struct dlk_ss_contender *n) {
@@ -143,26 +120,23 @@ static void unsettled(struct dlk_ss_contender *n) {
 }
 
 /* An answer with a foreign name counts as none. */
-static enum dlk_ss_meaning meaning_of_create(const struct dlk_ss_contender *n,
-                                             const struct dlk_ss_reply *r,
-                                             struct dlk_ss_entry *e) {
-  bool foreign = r->rc == DLK_SS_OK && !is_own_name(n, r->path, e);
-  return dlk_ss_meaning(DLK_SS_FOR_NODE, foreign ? DLK_SS_CUT : r->rc);
-}
-
 static void on_created(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
   struct dlk_ss_contender *n = who;
-  struct dlk_ss_entry e = {0};
   dlk_ss_contender_confirmed(n, tag, r->rc == DLK_SS_OK);
   if (!dlk_ss_contender_answered(n))
     return;
-  switch (meaning_of_create(n, r, &e)) {
+  bool foreign = r->rc == DLK_SS_OK && !is_own_name(n, name_in(r->path));
+  switch (dlk_ss_meaning(DLK_SS_FOR_NODE, foreign ? DLK_SS_CUT : r->rc)) {
   case DLK_SS_ANSWERED:
     dlk_ss_clock_heard(n->store, r->sent, r->stat.ctime_ms);
-    created(n, r->path, e.seq, r->stat.czxid);
+    dlk_ss_contender_name(n, name_in(r->path));
+    created(n, r->stat.fence);
     break;
   case DLK_SS_MISSING:
-    no_parent(n);
+    if (++n->tries > TRIES_MAX)
+      dlk_ss_fail(n, DLK_UNAVAILABLE);
+    else
+      start(n);
     break;
   case DLK_SS_SETTLE:
     dlk_ss_op_heard(n->op, r);
@@ -175,8 +149,6 @@ static void on_created(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
     dlk_ss_fail(n, dlk_ss_code(r->rc));
   }
 }
-
-/* ---- a create whose answer was lost ---- */
 
 /* True: the answer says what there is; else n goes on by itself. */
 static bool says(struct dlk_ss_contender *n, enum dlk_ss_rc rc) {
@@ -194,13 +166,12 @@ static bool says(struct dlk_ss_contender *n, enum dlk_ss_rc rc) {
 
 static void on_adopted(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
   struct dlk_ss_contender *n = who;
-  struct dlk_ss_entry e;
   if (!dlk_ss_contender_answered(n) || tag != n->tag || !says(n, r->rc))
     return;
   if (r->rc == DLK_SS_OK && r->stat.owner == n->member.session->id &&
-      is_own_name(n, n->path, &e)) {
+      is_own_name(n, name_in(n->path))) {
     n->first_list = false;
-    created(n, n->path, e.seq, r->stat.czxid);
+    created(n, r->stat.fence);
   } else {
     start(n);
   }
@@ -208,14 +179,11 @@ static void on_adopted(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
 
 static bool on_searched(struct dlk_ss_contender *n,
                         const struct dlk_ss_listing *l) {
-  if (!l->due || n->step != DLK_SS_SETTLING)
+  if (!l->due || n->step != DLK_SS_SETTLING || !says(n, l->rc))
     return true;
-  if (!says(n, l->rc))
-    return true;
-  struct dlk_ss_entry e;
   bool there = l->queue && l->place < l->queue->count;
   const char *name = there ? l->queue->at[l->place].name : "";
-  if (!is_own_name(n, name, &e)) {
+  if (!is_own_name(n, name)) {
     start(n);
     return true;
   }
@@ -233,8 +201,6 @@ static void settle(struct dlk_ss_contender *n) {
   else
     dlk_ss_contender_stall(n);
 }
-
-/* ---- in which session ---- */
 
 static void join(struct dlk_ss_contender *n) {
   struct dlk_ss_sessions *ss = &n->store->sessions;
@@ -262,8 +228,6 @@ static void rejoin(struct dlk_ss_contender *n) {
   st->host->timer_clear(st->host, &n->timer);
   join(n);
 }
-
-/* ---- what the session tells ---- */
 
 static void gone(struct dlk_ss_member *m) {
   struct dlk_ss_contender *n = dlk_ss_contender(m);
@@ -375,26 +339,6 @@ static const struct dlk_ss_member_type contender = {
     .expired = expired,
     .discard = discard,
 };
-
-static void session_opened(struct dlk_ss_session *s) {
-  dlk_ss_holds_opened(s);
-  dlk_ss_lists_opened(s);
-}
-
-static void session_over(struct dlk_ss_session *s) {
-  dlk_ss_holds_over(s);
-  dlk_ss_lists_over(s);
-}
-
-const struct dlk_ss_session_hooks dlk_ss_recipe = {
-    .size = sizeof(struct dlk_ss_holds),
-    .opened = session_opened,
-    .connected = dlk_ss_holds_connected,
-    .over = session_over,
-    .listed = dlk_ss_lists_read,
-};
-
-/* ---- acquire ---- */
 
 void dlk_ss_acquire(struct dlk_ss_store *st, struct dlk_op *op) {
   struct dlk_want want = op->lease->want;

@@ -5,52 +5,38 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/session/life/chain.h"
-#include "store/session/life/watch.h"
-
 #define STALL (100 * DLK_MS)
-
-/* ---- memory ---- */
 
 static void timer_fired(struct dlk_timer *timer, int64_t now) {
   (void)now;
   dlk_ss_contender_resume(DLK_CONTAINER(timer, struct dlk_ss_contender, timer));
 }
 
-static struct dlk_ss_contender *allocate(const struct dlk_buf *path,
-                                         const struct dlk_lease *lease) {
-  const struct dlk_want *want = &lease->want;
-  bool keeps = lease->min_hold > 0;
-  size_t room = path->len + 1 + dlk_ss_name_room(want->units);
-  struct dlk_ss_contender *n =
-      path->failed ? NULL : calloc(1, sizeof *n + room);
-  if (!n)
-    return NULL;
-  memcpy(n->path, path->data, path->len);
-  n->lock_len = path->len;
-  n->guid = n->path + path->len + 1 +
-            dlk_ss_name_guid_at(want->units, want->cap, keeps);
-  return n;
-}
-
 struct dlk_ss_contender *
 dlk_ss_contender_new(struct dlk_ss_store *st, struct dlk_op *op,
                      const struct dlk_ss_member_type *type) {
+  const struct dlk_want want = op->lease->want;
   struct dlk_buf path = {0};
   dlk_ss_lock_path(st, &path, op->key, op->key_len);
-  struct dlk_ss_contender *n = allocate(&path, op->lease);
-  dlk_buf_free(&path);
-  if (!n)
+  size_t room = path.len + 1 + dlk_ss_name_room(want.units);
+  struct dlk_ss_contender *n = path.failed ? NULL : calloc(1, sizeof *n + room);
+  if (!n) {
+    dlk_buf_free(&path);
     return NULL;
+  }
+  memcpy(n->path, path.data, path.len);
+  n->lock_len = path.len;
+  n->guid = n->path + path.len + 1 +
+            dlk_ss_name_guid_at(want.units, want.cap, op->lease->min_hold > 0);
+  dlk_buf_free(&path);
   dlk_ss_member_init(&n->member, type);
   dlk_list_init(&n->line);
   dlk_list_init(&n->extends);
   n->store = st;
   n->lease = op->lease;
   n->wait = op->wait;
-  n->member.awaits =
-      n->wait ? n->lock_len + 1 + dlk_ss_name_room(op->lease->want.units) : 0;
-  n->want = op->lease->want;
+  n->member.awaits = n->wait ? room : 0;
+  n->want = want;
   n->timer.fire = timer_fired;
   n->step = DLK_SS_GONE;
   dlk_ss_contender_serve(n, op);
@@ -67,8 +53,6 @@ bool dlk_ss_contender_answered(struct dlk_ss_contender *n) {
   }
   return false;
 }
-
-/* ---- step, op, lease ---- */
 
 static const enum dlk_ss_use use_of[] = {
     [DLK_SS_PARKED] = DLK_SS_USE_PARKED,
@@ -112,8 +96,6 @@ void dlk_ss_contender_unhold(struct dlk_ss_contender *n) {
   n->lease = NULL;
 }
 
-/* ---- requests ---- */
-
 bool dlk_ss_contender_send(struct dlk_ss_contender *n, struct dlk_ss_request *r,
                            dlk_ss_answer *answer) {
   if (!dlk_ss_send(n->member.session, r, answer, n, ++n->tag))
@@ -153,8 +135,6 @@ void dlk_ss_contender_stall(struct dlk_ss_contender *n) {
     st->host->timer_set(st->host, &n->timer, dlk_ss_now(st) + STALL);
 }
 
-/* ---- its name, and what it watches ---- */
-
 void dlk_ss_contender_unwatch(struct dlk_ss_contender *n) {
   dlk_ss_watch_drop(&n->member);
   n->watched = false;
@@ -177,14 +157,11 @@ void dlk_ss_contender_forget_name(struct dlk_ss_contender *n) {
   dlk_map_remove(&n->store->by_guid, &n->by_guid);
   dlk_ss_contender_unwatch(n);
   n->path[n->lock_len] = '\0';
-  n->czxid = 0;
+  n->fence = 0;
   n->cut = n->downgraded = false;
 }
 
 const char *dlk_ss_contender_sibling(struct dlk_ss_contender *n,
                                      const char *name) {
-  struct dlk_buf *b = &n->store->scratch;
-  dlk_buf_clear(b);
-  dlk_buf_add(b, n->path, n->lock_len);
-  return dlk_ss_path(b, n->lock_len, name);
+  return dlk_ss_node_path(n->store, n->path, n->lock_len, name);
 }

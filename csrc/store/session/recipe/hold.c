@@ -1,30 +1,23 @@
 /* A contender that holds.
  *
- * H1. A hold lasts as long as its node, its node as long as the session. So
- *     renewing is local: the horizon is ahead, and the node is not known to be
- *     gone.
- * H2. A hold watches its own node FRESH_FOR after its grant, so a break or a
- *     revoke is heard at once; a shorter one costs no read. An earlier renewal
- *     waits for the watch. So the next renewal sees a break at the latest.
- * H3. A watch costs more memory than its hold (the path thrice). The first
- *     OWN_WATCHES of a session have one; others are read at their renewals,
- *     READS_AT_ONCE at a time.
+ * H1. A hold lasts as long as its node, its node as long as the session:
+ *     renewing is local.
+ * H2. A hold watches its node FRESH_FOR after its grant, so a break or revoke
+ *     is heard at once; a shorter one costs no read. An earlier renewal waits
+ *     for the watch, so it sees a break.
+ * H3. A watch costs more memory than its hold. The first OWN_WATCHES of a
+ *     session have one; others are read at renewals, READS_AT_ONCE at a time.
  * H4. An extension asks the servers by a write that changes nothing: after an
- *     answered break it must fail, though a lagging server's read or a late
- *     event would not show it. Each has its own check, sent later than the
- *     EXTEND; a lost one is repeated. A check without a node loses the hold.
- * H5. min_hold: a grant is told once the stand-in exists (standin.c). The
- *     stand-in outlives an early release, unless nobody was told of the grant
- *     or the holder gives min_hold up. */
-#include "store/session/recipe/hold.h"
+ *     answered break it must fail, though a read may lag or the event be late.
+ *     Each has its own check, sent after the EXTEND; a lost one is repeated.
+ * H5. min_hold: a grant is told once the stand-in exists (standin.c), which
+ *     outlives an early release, unless nobody was told or the holder gives it
+ *     up. */
+#include "store/session/recipe/contender.h"
 
 #include <stdlib.h>
 
 #include "store/session/format/data.h"
-#include "store/session/life/chain.h"
-#include "store/session/life/watch.h"
-#include "store/session/recipe/leave.h"
-#include "store/session/recipe/standin.h"
 
 #define FRESH_FOR (200 * DLK_MS)
 #define OWN_WATCHES 250
@@ -33,8 +26,6 @@
 static struct dlk_ss_holds *holds_of(const struct dlk_ss_session *s) {
   return s->data;
 }
-
-/* ---- grant ---- */
 
 /* In the order of grants. */
 static void watch_later(struct dlk_ss_contender *n, int64_t now) {
@@ -81,8 +72,7 @@ void dlk_ss_grant(struct dlk_ss_contender *n, int64_t sent) {
   struct dlk_ss_store *st = n->store;
   struct dlk_ss_session *s = n->member.session;
   int64_t now = dlk_ss_now(st);
-  /* A Lua number holds no more. */
-  if (n->czxid >= DLK_FENCE_END) {
+  if (n->fence >= DLK_FENCE_END) {
     dlk_ss_leave(n, DLK_UNSUPPORTED);
     return;
   }
@@ -99,7 +89,7 @@ void dlk_ss_grant(struct dlk_ss_contender *n, int64_t sent) {
   free(n->head);
   n->head = NULL;
   dlk_ss_contender_serve(n, NULL);
-  n->lease->fence = n->czxid;
+  n->lease->fence = n->fence;
   DLK_TRACE(now, st->driver->room, "grant", n->lease->key, n->lease->key_len,
             "fence %lld, token ..%.4s", (long long)n->lease->fence,
             n->guid + DLK_SS_GUID - 4);
@@ -151,8 +141,6 @@ void dlk_ss_own_armed(struct dlk_ss_contender *n, bool revoked) {
   own_read(n, revoked);
 }
 
-/* ---- its own node: watched, or read when asked for ---- */
-
 /* No watch and no answer: the node is gone, or tried again soon. */
 static void own_missed(struct dlk_ss_contender *n, enum dlk_ss_rc rc) {
   if (n->step != DLK_SS_HELD)
@@ -185,7 +173,6 @@ static void read_on(struct dlk_ss_session *s) {
   }
 }
 
-/* A hold never changes its session. */
 static void on_own_read(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
   struct dlk_ss_contender *n = who;
   struct dlk_ss_session *s = n->member.session;
@@ -251,14 +238,13 @@ static void fresh_fired(struct dlk_timer *timer, int64_t now) {
     host->timer_set(host, timer, now + FRESH_FOR);
 }
 
-/* ---- in each session ---- */
-
 void dlk_ss_holds_opened(struct dlk_ss_session *s) {
   struct dlk_ss_holds *h = holds_of(s);
   h->session = s;
   h->fresh_timer.fire = fresh_fired;
   dlk_list_init(&h->fresh);
   dlk_list_init(&h->reads);
+  dlk_map_init(&h->lists, s->watches.seed);
 }
 
 void dlk_ss_holds_connected(struct dlk_ss_session *s) {
@@ -268,14 +254,7 @@ void dlk_ss_holds_connected(struct dlk_ss_session *s) {
     host->timer_set(host, &h->fresh_timer, dlk_ss_session_now(s));
 }
 
-void dlk_ss_holds_over(struct dlk_ss_session *s) {
-  struct dlk_host *host = s->sessions->host;
-  host->timer_clear(host, &holds_of(s)->fresh_timer);
-}
-
-/* ---- loss ---- */
-
-/* is_gone: the node is known not to exist; else it is deleted. */
+/* is_gone: the node does not exist; else it is deleted. */
 void dlk_ss_lose(struct dlk_ss_contender *n, const char *why, bool is_gone) {
   struct dlk_ss_store *st = n->store;
   struct dlk_ss_session *s = n->member.session;
@@ -309,13 +288,6 @@ static bool stands(struct dlk_ss_store *st, struct dlk_lease *lease) {
   return false;
 }
 
-/* ---- renew, extend ---- */
-
-static bool send_check(struct dlk_ss_contender *n, dlk_ss_answer *answer) {
-  struct dlk_ss_request r = {.verb = DLK_SS_PROVE, .path = n->path};
-  return dlk_ss_contender_send(n, &r, answer);
-}
-
 void dlk_ss_renew(void *store, struct dlk_lease *const *leases, size_t count) {
   struct dlk_ss_store *st = store;
   for (size_t i = 0; i < count; i++) {
@@ -337,22 +309,17 @@ void dlk_ss_renew(void *store, struct dlk_lease *const *leases, size_t count) {
   }
 }
 
-static struct dlk_op *extend_of(const struct dlk_ss_contender *n,
-                                uint32_t check) {
-  for (struct dlk_list *l = n->extends.next; l != &n->extends; l = l->next) {
-    struct dlk_ss_op_data *d = DLK_CONTAINER(l, struct dlk_ss_op_data, extends);
-    if (d->check == check)
-      return d->op;
-  }
-  return NULL;
-}
-
 static void on_extend_checked(void *who, uint32_t tag,
                               const struct dlk_ss_reply *r) {
   struct dlk_ss_contender *n = who;
   if (!dlk_ss_contender_answered(n))
     return;
-  struct dlk_op *op = extend_of(n, tag);
+  struct dlk_op *op = NULL;
+  for (struct dlk_list *l = n->extends.next; l != &n->extends; l = l->next) {
+    struct dlk_ss_op_data *d = DLK_CONTAINER(l, struct dlk_ss_op_data, extends);
+    if (d->check == tag)
+      op = d->op;
+  }
   enum dlk_ss_meaning meaning = dlk_ss_meaning(DLK_SS_FOR_OWN, r->rc);
   if (meaning == DLK_SS_MISSING && n->step == DLK_SS_HELD) {
     dlk_ss_lose(n, "its node was deleted", true);
@@ -377,7 +344,8 @@ void dlk_ss_hold_resume(struct dlk_ss_contender *n) {
     struct dlk_ss_op_data *d = DLK_CONTAINER(l, struct dlk_ss_op_data, extends);
     if (d->check != 0)
       continue;
-    if (!send_check(n, on_extend_checked)) {
+    struct dlk_ss_request r = {.verb = DLK_SS_PROVE, .path = n->path};
+    if (!dlk_ss_contender_send(n, &r, on_extend_checked)) {
       dlk_ss_contender_stall(n);
       return;
     }
@@ -397,8 +365,6 @@ void dlk_ss_extend(struct dlk_ss_store *st, struct dlk_op *op) {
   dlk_list_append(&n->extends, &d->extends);
   dlk_ss_hold_resume(n);
 }
-
-/* ---- release ---- */
 
 void dlk_ss_release(struct dlk_ss_store *st, struct dlk_op *op) {
   struct dlk_ss_contender *n = dlk_ss_holder(op->lease);

@@ -1,46 +1,31 @@
 /* A contender on its way out: released, timed out, cancelled, or only tried.
  *
- * L1. Its node is deleted until the servers say gone (deleted or NONODE) or the
- *     session ends. Only then its op is answered: the node may bar others
- *     before. An op without an answer in time ends, and the deleting goes on,
- *     counted by host->busy.
- * L2. A create under way is waited for: its node can be deleted only by name.
+ * L1. Its node is deleted until the servers say gone or the session ends. Only
+ *     then its op is answered: until then the node may bar others. An op that
+ *     gets no answer in time ends, and the deleting goes on, counted by
+ *     host->busy.
+ * L2. A create under way is waited for: deleting needs the node's name.
  * L3. NONODE to a release means `lost`, unless an earlier delete went
- *     unanswered: that one did it, for nobody else but an admin deletes our
- *     node.
- * L4. A break between the call of release and its delete looks the same:
- *     release says `true`. That is right: the caller let go before any loss was
- *     seen, and now the lock is ours no more. `lost` after each cut would
- *     devalue results made under the lock; `unavailable` would say that it may
- *     still be held. Fences tell which came first. */
-#include "store/session/recipe/leave.h"
+ *     unanswered: that one did it.
+ * L4. A break after the call of release looks the same: release says `true`.
+ *     The caller let go before any loss was seen, and the lock is ours no more.
+ *     `lost` after each cut would devalue results made under the lock;
+ *     `unavailable` would say that it may still be held. */
+#include "store/session/recipe/contender.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "store/session/format/data.h"
-#include "store/session/recipe/standin.h"
 
-void dlk_ss_count_busy(struct dlk_ss_contender *n) {
+/* Tells the host whether n works in the background. */
+static void count_busy(struct dlk_ss_contender *n) {
   struct dlk_host *host = n->store->host;
   bool busy = !n->op && !n->lease && n->step != DLK_SS_GONE;
   if (busy == n->busy)
     return;
   n->busy = busy;
   host->busy(host, busy ? 1 : -1);
-}
-
-static void dispose(struct dlk_ss_contender *n) {
-  struct dlk_ss_store *st = n->store;
-  dlk_ss_standin_leave(n);
-  dlk_ss_contender_forget_name(n);
-  dlk_ss_contender_step(n, DLK_SS_GONE);
-  dlk_ss_count_busy(n);
-  st->host->timer_clear(st->host, &n->timer);
-  free(n->head);
-  n->head = NULL;
-  if (dlk_ss_session_leave(&n->member))
-    free(n);
 }
 
 void dlk_ss_contender_end_op(struct dlk_ss_contender *n) {
@@ -50,7 +35,7 @@ void dlk_ss_contender_end_op(struct dlk_ss_contender *n) {
   dlk_ss_contender_serve(n, NULL);
   if (op->kind == DLK_OP_ACQUIRE)
     dlk_ss_contender_unhold(n);
-  dlk_ss_count_busy(n);
+  count_busy(n);
   dlk_ss_done(n->store, op, dlk_ss_unanswered(op));
 }
 
@@ -62,7 +47,15 @@ void dlk_ss_finish(struct dlk_ss_contender *n, enum dlk_code release_code) {
     code = n->cut ? DLK_OK : release_code;
   dlk_ss_contender_serve(n, NULL);
   dlk_ss_contender_unhold(n);
-  dispose(n);
+  dlk_ss_standin_leave(n);
+  dlk_ss_contender_forget_name(n);
+  dlk_ss_contender_step(n, DLK_SS_GONE);
+  count_busy(n);
+  st->host->timer_clear(st->host, &n->timer);
+  free(n->head);
+  n->head = NULL;
+  if (dlk_ss_session_leave(&n->member))
+    free(n);
   if (op)
     dlk_ss_done(st, op, code);
 }
@@ -123,8 +116,6 @@ void dlk_ss_delete(struct dlk_ss_contender *n) {
     dlk_ss_contender_stall(n);
 }
 
-/* ---- who stood in the way ---- */
-
 void dlk_ss_keep_holder(struct dlk_op *op, const struct dlk_ss_reply *r) {
   struct dlk_ss_data data;
   dlk_ss_data_parse(r->data, r->len, &data);
@@ -178,10 +169,8 @@ void dlk_ss_leave(struct dlk_ss_contender *n, enum dlk_code outcome) {
   case DLK_SS_GONE:
     break;
   }
-  dlk_ss_count_busy(n);
+  count_busy(n);
 }
-
-/* ---- cancel ---- */
 
 void dlk_ss_contender_cancel(struct dlk_ss_store *st, struct dlk_op *op,
                              struct dlk_ss_contender *n) {

@@ -1,34 +1,31 @@
-/* One list of a lock's contenders serves all of a session that ask for it: N
- * lists of N names would delay the session's confirms until it counts as lost.
+/* One list of a lock's contenders serves all of a session that ask: N lists of
+ * N names would delay the session's confirms until it counts as lost.
  *
- * Definitions. A question arises with a contender's create, an event, a confirm
- * or a new connection that has it look again, a try, or a lost create. It is
- * open until its contender was told or forgot it. A list is under way from its
- * sending until all were told its answer.
+ * Definitions. A question arises when a contender has to look (create, event,
+ * confirm, new connection, try, lost create). It is open until its contender
+ * was told or forgot it. A list is under way from its sending until all were
+ * told.
  *
  * I1. One list at most is under way for a lock and a session: `struct list`
  *     exists exactly as long.
  * I2. A list answers a question (is `due`) only if sent after it arose. An
- *     older one may only let in a contender that stands in it, for nobody comes
- *     in front (R2). Absence, watches and `busy` need a due list.
- * I3. An open question is in `due` of the list under way, or in `next`. When
- *     all were told, those in `next` get a list of their own.
+ *     older one may only let in a contender that stands in it (R2). Absence,
+ *     watches and `busy` need a due list.
+ * I3. An open question is in `due` of the list under way, or in `next`, which
+ *     gets a list of its own afterwards.
  * I4. A contender's create is sent before the list that answers it, in one
- *     session, so its answer comes first.
+ *     session.
  *
  * Crossings.
  * - A question arises during the telling: it goes to `next` (I2).
- * - The connection is lost: the list under way is answered CUT, and `next`,
- *   too, unless connected by then. A contender that asks on the new connection
- *   stands in `next`: the old list's answer may still come.
- * - The session ends: all questions are forgotten, no answer comes. */
-#include "store/session/recipe/lists.h"
+ * - The connection is lost: `due` is told CUT, and `next` unless connected by
+ *   then. A contender that asks anew stands in `next`, for the old list's
+ *   answer may still come.
+ * - The session ends: all questions are forgotten. */
+#include "store/session/recipe/contender.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "store/session/recipe/hold.h"
-#include "store/session/recipe/standin.h"
 
 struct list {
   struct dlk_map_node node; /* by path */
@@ -40,16 +37,6 @@ struct list {
 
 static struct dlk_map *lists_of(const struct dlk_ss_session *s) {
   return &((struct dlk_ss_holds *)s->data)->lists;
-}
-
-static struct dlk_ss_contender *first_of(struct dlk_list *line) {
-  return DLK_CONTAINER(line->next, struct dlk_ss_contender, line);
-}
-
-static struct list *find(struct dlk_ss_session *s, const char *path,
-                         size_t len) {
-  struct dlk_map_node *m = dlk_map_get(lists_of(s), path, len);
-  return m ? DLK_CONTAINER(m, struct list, node) : NULL;
 }
 
 static void free_list(struct list *l) {
@@ -72,16 +59,10 @@ static struct list *new_list(struct dlk_ss_session *s, const char *path,
   return NULL;
 }
 
-/* ---- what a list says ---- */
-
-static struct dlk_ss_store *store_of(struct dlk_ss_session *s) {
-  return DLK_CONTAINER(s->sessions, struct dlk_ss_store, sessions);
-}
-
 /* Ours that stands in the list. A stand-in's contender is gone. */
 static struct dlk_ss_contender *own(struct dlk_ss_session *s,
                                     const struct dlk_ss_entry *e) {
-  struct dlk_ss_store *st = store_of(s);
+  struct dlk_ss_store *st = dlk_ss_store_of(s);
   struct dlk_map_node *m = dlk_map_get(&st->by_guid, e->guid, DLK_SS_GUID);
   struct dlk_ss_contender *n =
       m ? DLK_CONTAINER(m, struct dlk_ss_contender, by_guid) : NULL;
@@ -90,16 +71,14 @@ static struct dlk_ss_contender *own(struct dlk_ss_session *s,
 
 /* R5. */
 static void delete_ghosts(const struct list *l, const struct dlk_ss_queue *q) {
-  struct dlk_ss_store *st = store_of(l->session);
+  struct dlk_ss_store *st = dlk_ss_store_of(l->session);
   for (size_t i = 0; i < q->count; i++) {
     const struct dlk_ss_entry *e = &q->at[i];
     if (e->until_ms > 0 || memcmp(e->client, st->client, DLK_SS_CLIENT) != 0 ||
         dlk_map_get(&st->by_guid, e->guid, DLK_SS_GUID))
       continue;
-    dlk_buf_clear(&st->scratch);
-    dlk_buf_add(&st->scratch, l->path, strlen(l->path));
     dlk_ss_delete_path(l->session,
-                       dlk_ss_path(&st->scratch, strlen(l->path), e->name));
+                       dlk_ss_node_path(st, l->path, strlen(l->path), e->name));
   }
 }
 
@@ -131,7 +110,8 @@ static void tell_queue(struct dlk_ss_session *s, struct list *l,
 /* Those in `line` stand in no known queue. */
 static void tell_rest(struct dlk_list *line, struct dlk_ss_listing *say) {
   while (!dlk_list_empty(line))
-    tell(first_of(line), say, say->queue ? say->queue->count : 0, true);
+    tell(DLK_CONTAINER(line->next, struct dlk_ss_contender, line), say,
+         say->queue ? say->queue->count : 0, true);
 }
 
 static void tell_all(struct list *l, struct dlk_ss_listing *say,
@@ -141,7 +121,7 @@ static void tell_all(struct list *l, struct dlk_ss_listing *say,
     say->rc = DLK_SS_MEMORY;
   if (say->rc == DLK_SS_OK) {
     say->queue = &q;
-    dlk_ss_standins_end(store_of(l->session), l->session, l->path, &q);
+    dlk_ss_standins_end(l->session, l->path, &q);
     delete_ghosts(l, &q);
     tell_queue(l->session, l, say);
   }
@@ -149,24 +129,6 @@ static void tell_all(struct list *l, struct dlk_ss_listing *say,
   say->queue = NULL;
   dlk_ss_queue_free(&q);
 }
-
-bool dlk_ss_lists_read(struct dlk_ss_session *s, const struct dlk_ss_reply *r) {
-  struct dlk_ss_queue q;
-  struct dlk_ss_listing say = {.queue = &q, .sent = r->sent};
-  if (!dlk_ss_queue_read(&q, r->names, r->count))
-    return false;
-  dlk_ss_standins_end(store_of(s), s, NULL, &q);
-  for (size_t i = 0; i < q.count; i++) {
-    struct dlk_ss_contender *n = own(s, &q.at[i]);
-    if (n)
-      n->listed = s->lists;
-  }
-  tell_queue(s, NULL, &say);
-  dlk_ss_queue_free(&q);
-  return true;
-}
-
-/* ---- asking ---- */
 
 static void on_listed(void *who, uint32_t tag, const struct dlk_ss_reply *r);
 
@@ -178,12 +140,6 @@ static bool send(struct list *l) {
   return dlk_ss_send(l->session, &r, on_listed, l, 0);
 }
 
-static void are_due(struct list *l) {
-  dlk_list_take(&l->next, &l->due);
-  for (struct dlk_list *at = l->due.next; at != &l->due; at = at->next)
-    DLK_CONTAINER(at, struct dlk_ss_contender, line)->due = true;
-}
-
 static void on_listed(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
   struct list *l = who;
   struct dlk_ss_session *s = l->session;
@@ -191,7 +147,9 @@ static void on_listed(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
   (void)tag;
   tell_all(l, &say, r);
   if (!dlk_list_empty(&l->next)) {
-    are_due(l);
+    dlk_list_take(&l->next, &l->due);
+    for (struct dlk_list *at = l->due.next; at != &l->due; at = at->next)
+      DLK_CONTAINER(at, struct dlk_ss_contender, line)->due = true;
     if (dlk_ss_session_connected(s) && send(l))
       return;
   }
@@ -205,10 +163,11 @@ static void on_listed(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
 
 bool dlk_ss_lists_ask(struct dlk_ss_contender *n, bool fresh,
                       dlk_ss_told *told) {
-  struct list *l = find(n->member.session, n->path, n->lock_len);
-  bool first = !l;
-  if (first)
-    l = new_list(n->member.session, n->path, n->lock_len);
+  struct dlk_ss_session *s = n->member.session;
+  struct dlk_map_node *m = dlk_map_get(lists_of(s), n->path, n->lock_len);
+  bool first = !m;
+  struct list *l = first ? new_list(s, n->path, n->lock_len)
+                         : DLK_CONTAINER(m, struct list, node);
   if (!l)
     return false;
   l->fresh |= fresh;
@@ -224,19 +183,15 @@ bool dlk_ss_lists_ask(struct dlk_ss_contender *n, bool fresh,
   return true;
 }
 
-/* ---- in each session ---- */
-
-void dlk_ss_lists_opened(struct dlk_ss_session *s) {
-  dlk_map_init(lists_of(s), s->watches.seed);
-}
-
 static void forget(struct dlk_list *line) {
   while (!dlk_list_empty(line))
     dlk_list_remove(line->next);
 }
 
-void dlk_ss_lists_over(struct dlk_ss_session *s) {
+static void over(struct dlk_ss_session *s) {
   struct dlk_map *lists = lists_of(s);
+  struct dlk_host *host = s->sessions->host;
+  host->timer_clear(host, &((struct dlk_ss_holds *)s->data)->fresh_timer);
   for (size_t i = 0; i < lists->size; i++)
     while (lists->buckets[i]) {
       struct list *l = DLK_CONTAINER(lists->buckets[i], struct list, node);
@@ -246,3 +201,28 @@ void dlk_ss_lists_over(struct dlk_ss_session *s) {
     }
   dlk_map_clear(lists);
 }
+
+/* Tells a list that a watch asked for to all of s that wait. */
+static bool listed(struct dlk_ss_session *s, const struct dlk_ss_reply *r) {
+  struct dlk_ss_queue q;
+  struct dlk_ss_listing say = {.queue = &q, .sent = r->sent};
+  if (!dlk_ss_queue_read(&q, r->names, r->count))
+    return false;
+  dlk_ss_standins_end(s, NULL, &q);
+  for (size_t i = 0; i < q.count; i++) {
+    struct dlk_ss_contender *n = own(s, &q.at[i]);
+    if (n)
+      n->listed = s->lists;
+  }
+  tell_queue(s, NULL, &say);
+  dlk_ss_queue_free(&q);
+  return true;
+}
+
+const struct dlk_ss_session_hooks dlk_ss_recipe = {
+    .size = sizeof(struct dlk_ss_holds),
+    .opened = dlk_ss_holds_opened,
+    .connected = dlk_ss_holds_connected,
+    .over = over,
+    .listed = listed,
+};

@@ -1,41 +1,30 @@
 /* A contender's place in the queue: the verdict on a list, and grant, giving up
- * or watches (acquire.c).
+ * or watches.
  *
  * Second in the queue. A waiter lists again after each event, but for one case:
  * its list had exactly one node ahead, which is gone (a deletion event, or
- * NONODE to the read for the watch). Then it is first and holds, and a hand-off
- * saves a round trip.
+ * NONODE to the read for the watch). Then it is first and holds.
  *
- * P1. The list had its own node, so every lower number was created before and
- *     stood there if at all. Numbers restart only with a new folder, and a
- *     folder with our node cannot go.
- * P2. A node that is gone never returns: its guid belongs to one attempt. Why
- *     it went makes no difference.
- * P3. The node ahead had no min_hold: nothing stands in for it.
- * P4. A mark on it (revoke, downgrade) or a new connection makes the waiter
- *     list. An earlier event remains true.
- * P5. Its own node stands while its session does, unless somebody deleted just
- *     that one. A list would tell, this way does not, so it counts only until
- *     SURE_FOR after the list. A waiter let in within that time learns of the
- *     deletion as a holder does (hold.c); guarded writes fail and the next
- *     fence is larger.
+ * P1. The list had its own node, so each lower number stood there or was gone.
+ *     Numbers restart only with a new folder, and a folder with our node cannot
+ *     go.
+ * P2. A node that is gone never returns: its guid belongs to one attempt.
+ * P3. The node ahead had no min_hold, or was a stand-in: nothing stands in.
+ * P4. A mark on it or a new connection makes the waiter list.
+ * P5. Its own node stands while its session does, unless somebody deleted it. A
+ *     list would tell, this way does not, so it counts only until SURE_FOR
+ *     after the list. Let in then, it learns of the deletion as a holder does;
+ *     guarded writes fail and the next fence is larger.
  *
- * Worn numbers (driver.h) say nothing of the order. A contender with one
- * neither holds nor waits: it deletes its node, then the folder, and comes
- * again. When only worn ones stand there it deletes all (their owners join
- * anew). The folder's delete fails while somebody stands in it; once good
- * numbers have left one succeeds, and numbers begin anew. Fences rise all the
+ * Worn numbers (driver.h) tell no order. A contender with one neither holds nor
+ * waits: it deletes its node (and all, if only worn ones stand there), then the
+ * folder, and comes again. The folder goes only when empty; once good numbers
+ * have left one delete succeeds, and numbers begin anew. Fences rise all the
  * same (D6). */
-#include "store/session/recipe/place.h"
+#include "store/session/recipe/contender.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "store/session/life/watch.h"
-#include "store/session/recipe/hold.h"
-#include "store/session/recipe/leave.h"
-#include "store/session/recipe/lists.h"
-#include "store/session/recipe/standin.h"
 
 #define SURE_FOR (20 * DLK_MS)
 #define LOOK_AGAIN (20 * DLK_MS)
@@ -46,13 +35,9 @@ bool dlk_ss_place_list(struct dlk_ss_contender *n) {
   return dlk_ss_lists_ask(n, false, on_listed);
 }
 
-static void ask_time(struct dlk_ss_contender *n) {
-  dlk_ss_clock_ask(n->member.session, n->path, n->lock_len);
-}
-
 void dlk_ss_place_relist(struct dlk_ss_contender *n) {
   if (n->behind_ms && dlk_ss_session_connected(n->member.session))
-    ask_time(n);
+    dlk_ss_clock_ask(n->member.session, n->path, n->lock_len);
   n->behind_ms = 0;
   dlk_ss_contender_unwatch(n);
   dlk_ss_contender_step(n, DLK_SS_LISTING);
@@ -70,7 +55,11 @@ static bool behind_exclusive(const struct dlk_ss_contender *n,
          q->at[j->watch[0]].units == 0;
 }
 
-/* Sharers look past exclusive holds that became readers. */
+static int knows(struct dlk_ss_contender *n, const char *name) {
+  const char *path = dlk_ss_contender_sibling(n, name);
+  return path ? dlk_ss_watch_knows(n->member.session, path) : 1;
+}
+
 static void judge(struct dlk_ss_contender *n, struct dlk_ss_queue *q,
                   size_t place, struct dlk_ss_judgement *j) {
   for (;;) {
@@ -78,10 +67,7 @@ static void judge(struct dlk_ss_contender *n, struct dlk_ss_queue *q,
       dlk_ss_queue_judge_newcomer(q, n->want.units, n->want.cap, j);
     else
       dlk_ss_queue_judge(q, place, j);
-    if (!behind_exclusive(n, q, j))
-      return;
-    const char *path = dlk_ss_contender_sibling(n, q->at[j->watch[0]].name);
-    if (!path || dlk_ss_watch_knows(n->member.session, path) != 2)
+    if (!behind_exclusive(n, q, j) || knows(n, q->at[j->watch[0]].name) != 2)
       return;
     dlk_ss_queue_downgrade(q, j->watch[0]);
   }
@@ -93,23 +79,13 @@ static bool gives_up(struct dlk_ss_contender *n, const struct dlk_ss_queue *q,
                      const struct dlk_ss_judgement *j) {
   if (n->wait)
     return false;
-  if (!behind_exclusive(n, q, j))
-    return true;
-  const char *path = dlk_ss_contender_sibling(n, q->at[j->watch[0]].name);
-  return !path || dlk_ss_watch_knows(n->member.session, path) == 1;
-}
-
-static void look_again(struct dlk_ss_contender *n) {
-  struct dlk_ss_store *st = n->store;
-  int64_t left = dlk_ss_clock_left(st, n->behind_ms);
-  st->host->timer_set(
-      st->host, &n->timer,
-      dlk_time_add(dlk_ss_now(st), left > LOOK_AGAIN ? left : LOOK_AGAIN));
+  return !behind_exclusive(n, q, j) || knows(n, q->at[j->watch[0]].name) == 1;
 }
 
 static void set_watches(struct dlk_ss_contender *n,
                         const struct dlk_ss_queue *q,
                         const struct dlk_ss_judgement *j) {
+  struct dlk_ss_store *st = n->store;
   bool ok = true;
   dlk_ss_contender_step(n, DLK_SS_WAITING);
   n->second = j->me == 1 && (!q->at[0].keeps || q->at[0].until_ms > 0);
@@ -124,39 +100,13 @@ static void set_watches(struct dlk_ss_contender *n,
     ok = path && dlk_ss_watch_add(&n->member, path, false, false);
   }
   n->behind_ms = dlk_ss_queue_first_end(q, j);
+  int64_t left = dlk_ss_clock_left(st, n->behind_ms);
   if (!ok)
     dlk_ss_contender_stall(n);
   else if (n->behind_ms)
-    look_again(n);
-}
-
-static void keep_head(struct dlk_ss_contender *n,
-                      const struct dlk_ss_queue *q) {
-  free(n->head);
-  n->head = strdup(q->at[0].name);
-}
-
-static void act(struct dlk_ss_contender *n, const struct dlk_ss_queue *q,
-                const struct dlk_ss_judgement *j, int64_t sent) {
-  switch (j->verdict) {
-  case DLK_SS_ABSENT:
-    dlk_ss_contender_vanished(n);
-    break;
-  case DLK_SS_HOLDS:
-    dlk_ss_grant(n, sent);
-    break;
-  case DLK_SS_OTHER_LIMIT:
-    dlk_ss_leave(n, DLK_INVALID);
-    break;
-  case DLK_SS_WATCH_NODES:
-  case DLK_SS_WATCH_LIST:
-    keep_head(n, q);
-    if (gives_up(n, q, j))
-      dlk_ss_leave(n, DLK_BUSY);
-    else
-      set_watches(n, q, j);
-    break;
-  }
+    st->host->timer_set(
+        st->host, &n->timer,
+        dlk_time_add(dlk_ss_now(st), left > LOOK_AGAIN ? left : LOOK_AGAIN));
 }
 
 static bool is_worn(const struct dlk_ss_contender *n, int32_t number) {
@@ -211,14 +161,32 @@ static bool on_listed(struct dlk_ss_contender *n,
     return false;
   dlk_ss_contender_unwatch(n);
   dlk_ss_contender_step_out(n);
-  if (j.verdict != DLK_SS_ABSENT && is_worn(n, l->queue->at[j.me].seq))
+  if (j.verdict != DLK_SS_ABSENT && is_worn(n, l->queue->at[j.me].seq)) {
     begin_anew(n, l->queue);
-  else
-    act(n, l->queue, &j, l->sent);
+    return holds;
+  }
+  switch (j.verdict) {
+  case DLK_SS_ABSENT:
+    dlk_ss_contender_vanished(n);
+    break;
+  case DLK_SS_HOLDS:
+    dlk_ss_grant(n, l->sent);
+    break;
+  case DLK_SS_OTHER_LIMIT:
+    dlk_ss_leave(n, DLK_INVALID);
+    break;
+  case DLK_SS_WATCH_NODES:
+  case DLK_SS_WATCH_LIST:
+    free(n->head);
+    n->head = strdup(l->queue->at[0].name);
+    if (gives_up(n, l->queue, &j))
+      dlk_ss_leave(n, DLK_BUSY);
+    else
+      set_watches(n, l->queue, &j);
+    break;
+  }
   return holds;
 }
-
-/* ---- what the session tells ---- */
 
 /* A waiter on children that is not listed was deleted. Sharers pass a
  * downgraded hold. */
@@ -232,16 +200,11 @@ void dlk_ss_place_armed(struct dlk_ss_contender *n,
     dlk_ss_contender_vanished(n);
 }
 
-static bool is_first(const struct dlk_ss_contender *n, enum dlk_ss_rc rc,
-                     int64_t now) {
-  return rc == DLK_SS_NONODE && n->second && now - n->sent <= SURE_FOR;
-}
-
 void dlk_ss_place_changed(struct dlk_ss_contender *n, enum dlk_ss_rc rc) {
   int64_t now = dlk_ss_now(n->store);
   if (n->step != DLK_SS_WAITING)
     return;
-  if (is_first(n, rc, now)) {
+  if (rc == DLK_SS_NONODE && n->second && now - n->sent <= SURE_FOR) {
     dlk_ss_grant(n, now);
   } else if (rc == DLK_SS_OK) {
     dlk_ss_place_relist(n);
@@ -249,8 +212,6 @@ void dlk_ss_place_changed(struct dlk_ss_contender *n, enum dlk_ss_rc rc) {
     no_list(n, rc, dlk_ss_place_relist);
   }
 }
-
-/* ---- a try ---- */
 
 static void on_blocker(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
   struct dlk_ss_contender *n = who;
@@ -268,7 +229,6 @@ static void is_busy(struct dlk_ss_contender *n, const struct dlk_ss_queue *q) {
     dlk_ss_leave(n, DLK_BUSY);
 }
 
-/* A session good for a look may not do for a hold. */
 static void join_queue(struct dlk_ss_contender *n) {
   n->peeked = true;
   dlk_ss_contender_resume(n);
@@ -282,7 +242,7 @@ static bool asks_time(struct dlk_ss_contender *n,
   n->behind_ms = dlk_ss_queue_first_end(l->queue, j);
   if (asked || !n->behind_ms)
     return false;
-  ask_time(n);
+  dlk_ss_clock_ask(n->member.session, n->path, n->lock_len);
   dlk_ss_place_peek(n);
   return true;
 }
@@ -306,8 +266,8 @@ static bool on_peeked(struct dlk_ss_contender *n,
   return true;
 }
 
-/* A fresh list shows every release answered before the try. A free key is still
- * created, and may be refused. */
+/* A fresh list shows every release answered before the try. It grants nothing.
+ */
 void dlk_ss_place_peek(struct dlk_ss_contender *n) {
   dlk_ss_contender_step(n, DLK_SS_PEEKING);
   if (!dlk_ss_lists_ask(n, true, on_peeked))

@@ -79,19 +79,6 @@ void dlk_ss_queue_downgrade(struct dlk_ss_queue *q, size_t place) {
   q->at[place].cap = 0;
 }
 
-size_t dlk_ss_queue_find(const struct dlk_ss_queue *q, const char *guid) {
-  size_t i = 0;
-  while (i < q->count && memcmp(q->at[i].guid, guid, DLK_SS_GUID) != 0)
-    i++;
-  return i;
-}
-
-static void watch_one(struct dlk_ss_judgement *out, size_t place) {
-  out->verdict = DLK_SS_WATCH_NODES;
-  out->watch[0] = place;
-  out->watch_count = 1;
-}
-
 /* Nearest first, until they alone keep it out. */
 static void watch_units(const struct dlk_ss_queue *q,
                         const struct dlk_ss_entry *me, size_t place,
@@ -121,7 +108,9 @@ static void judge(const struct dlk_ss_queue *q, const struct dlk_ss_entry *me,
     const struct dlk_ss_entry *other = &q->at[i];
     switch (dlk_beside(want, (struct dlk_want){other->units, other->cap})) {
     case DLK_BESIDE_EXCLUDES:
-      watch_one(out, i);
+      out->verdict = DLK_SS_WATCH_NODES;
+      out->watch[0] = i;
+      out->watch_count = 1;
       return;
     case DLK_BESIDE_OTHER_LIMIT:
       out->verdict = DLK_SS_OTHER_LIMIT;

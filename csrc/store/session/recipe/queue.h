@@ -44,9 +44,6 @@ int64_t dlk_ss_queue_first_end(const struct dlk_ss_queue *q,
  * does not. */
 void dlk_ss_queue_downgrade(struct dlk_ss_queue *q, size_t place);
 
-/* Its place, or count. */
-size_t dlk_ss_queue_find(const struct dlk_ss_queue *q, const char *guid);
-
 void dlk_ss_queue_judge(const struct dlk_ss_queue *q, size_t place,
                         struct dlk_ss_judgement *out);
 /* One that would come last. */

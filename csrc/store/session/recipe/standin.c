@@ -2,33 +2,30 @@
  *
  * A contender's node goes with its session. So before a grant with min_hold is
  * told, a node in no session is made beside it. Its name has the holder's kind,
- * guid and number (so its place) and when it ends, by the servers' clock. It
- * counts only once the holder's node is gone (queue.c).
+ * guid and number, and its end by the servers' clock. It counts once the
+ * holder's node is gone (queue.c).
  *
- * I1. It is made only if the holder's node exists (KEEP). So none comes later,
- *     and deleting both begins with the holder's.
+ * I1. It is made only if the holder's node exists (KEEP): none comes later, and
+ *     deleting both begins with the holder's.
  * I2. Past its end, by a time that the servers have shown, it counts for
- *     nothing; each client that sees it deletes it. No two deletes harm each
- *     other: no name comes twice.
- * I3. The servers' clock is read off our own writes (a create, or CLOCK). Ours
- *     only says when to ask.
+ *     nothing; each client that sees it deletes it.
+ * I3. The servers' clock is read off our writes. Ours only says when to ask.
  *
  * Its end.
  * - A late release, or one that gives min_hold up, deletes both.
- * - An earlier end leaves it: its store deletes it in time, else the next
- *   client to see the queue.
+ * - An earlier end leaves it to its store, else to the next client that sees
+ *   it.
  * - A break deletes the holder's node, then lists again for the stand-in (I1).
- * - A grant nobody was told of (cancel, lost session) deletes it. If the
- *   process dies then, it stays until its end.
- * - Without a connection, one that is given up is deleted in the next session,
- *   which its store opens for that.
+ * - A grant nobody was told of (cancel, lost session) deletes it; if the
+ *   process dies, it stays until its end.
+ * - Without a connection, one given up is deleted in the next session.
  *
  * Crossings.
- * - KEEP's answer is lost: it is sent again and says EXISTS.
+ * - KEEP's answer is lost: sent again, it says EXISTS.
  * - The holder's node is deleted meanwhile: NONODE, and the attempt begins
  *   anew.
- * - Another leader's clock may differ; the end moves by that. */
-#include "store/session/recipe/standin.h"
+ * - Another leader's clock differs: the end moves by that. */
+#include "store/session/recipe/contender.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -40,8 +37,6 @@
 #define REST_AGAIN (100 * DLK_MS)
 #define REST_TRIES 20
 #define GIVE_UP_AGAIN DLK_SEC
-
-/* ---- the server's clock ---- */
 
 void dlk_ss_clock_heard(struct dlk_ss_store *st, int64_t sent, int64_t ms) {
   if (ms == 0 || sent < st->clock.sent)
@@ -56,20 +51,14 @@ static void on_time(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
     dlk_ss_clock_heard(who, r->sent, r->stat.mtime_ms);
 }
 
-static struct dlk_ss_store *store_of(struct dlk_ss_session *s) {
-  return DLK_CONTAINER(s->sessions, struct dlk_ss_store, sessions);
-}
-
 /* One answer serves all askers of a moment. */
 void dlk_ss_clock_ask(struct dlk_ss_session *s, const char *path, size_t len) {
-  struct dlk_ss_store *st = store_of(s);
+  struct dlk_ss_store *st = dlk_ss_store_of(s);
   int64_t now = dlk_ss_now(st);
   if (st->clock.asked && now - st->clock.asked < ASK_AGAIN)
     return;
-  dlk_buf_clear(&st->scratch);
-  dlk_buf_add(&st->scratch, path, len);
   struct dlk_ss_request r = {.verb = DLK_SS_CLOCK,
-                             .path = dlk_ss_path(&st->scratch, len, NULL)};
+                             .path = dlk_ss_node_path(st, path, len, NULL)};
   if (r.path && dlk_ss_send(s, &r, on_time, st, 0))
     st->clock.asked = now;
 }
@@ -85,21 +74,15 @@ int64_t dlk_ss_clock_left(struct dlk_ss_store *st, int64_t ms) {
   return left * DLK_MS - (dlk_ss_now(st) - st->clock.sent);
 }
 
-/* ---- one's own ---- */
-
-/* min_hold counts from the grant. */
-static int64_t end_of(struct dlk_ss_contender *n) {
-  struct dlk_ss_store *st = n->store;
-  int64_t since = dlk_ss_now(st) - st->clock.sent;
-  return st->clock.ms + (since + n->lease->min_hold) / DLK_MS + 1;
-}
-
 static bool name_it(struct dlk_ss_contender *n) {
+  struct dlk_ss_store *st = n->store;
   char name[DLK_SS_NAME_MAX];
   struct dlk_ss_entry own;
   if (!dlk_ss_name_parse(n->path + n->lock_len + 1, &own))
     return false;
-  n->until_ms = end_of(n);
+  /* min_hold counts from the grant. */
+  int64_t since = dlk_ss_now(st) - st->clock.sent;
+  n->until_ms = st->clock.ms + (since + n->lease->min_hold) / DLK_MS + 1;
   dlk_ss_name_standin(name, &own, n->until_ms);
   const char *path = dlk_ss_contender_sibling(n, name);
   n->standin = path ? strdup(path) : NULL;
@@ -112,7 +95,7 @@ bool dlk_ss_standin_make(struct dlk_ss_contender *n, dlk_ss_answer *answer) {
     return false;
   dlk_buf_clear(data);
   dlk_ss_data_format(data, n->lease);
-  dlk_buf_addf(data, "fence=%lld\n", (long long)n->czxid);
+  dlk_buf_addf(data, "fence=%lld\n", (long long)n->fence);
   if (data->failed)
     return false;
   struct dlk_ss_request r = {.verb = DLK_SS_KEEP,
@@ -126,8 +109,6 @@ bool dlk_ss_standin_make(struct dlk_ss_contender *n, dlk_ss_answer *answer) {
 void dlk_ss_standin_drop(struct dlk_ss_contender *n) {
   dlk_ss_delete_path(n->member.session, n->standin);
 }
-
-/* ---- what rests ---- */
 
 struct rest {
   struct dlk_list link;
@@ -206,20 +187,16 @@ void dlk_ss_rests_end(struct dlk_ss_store *st) {
     end_rest(DLK_CONTAINER(st->rests.next, struct rest, link));
 }
 
-/* ---- those of others ---- */
-
-void dlk_ss_standins_end(struct dlk_ss_store *st, struct dlk_ss_session *s,
-                         const char *path, struct dlk_ss_queue *q) {
+void dlk_ss_standins_end(struct dlk_ss_session *s, const char *path,
+                         struct dlk_ss_queue *q) {
+  struct dlk_ss_store *st = dlk_ss_store_of(s);
   for (size_t i = q->count; i-- > 0;) {
     int64_t end = q->at[i].until_ms;
     if (end == 0 || end > st->clock.ms)
       continue;
-    if (path) {
-      size_t len = strlen(path);
-      dlk_buf_clear(&st->scratch);
-      dlk_buf_add(&st->scratch, path, len);
-      dlk_ss_delete_path(s, dlk_ss_path(&st->scratch, len, q->at[i].name));
-    }
+    if (path)
+      dlk_ss_delete_path(
+          s, dlk_ss_node_path(st, path, strlen(path), q->at[i].name));
     dlk_ss_queue_take_out(q, i);
   }
 }

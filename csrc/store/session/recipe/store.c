@@ -1,8 +1,6 @@
 /* Words for errors, and where a lock's folder is: base "/" escaped key. */
 #include "store/session/recipe/store.h"
 
-/* ---- errors ---- */
-
 static void word(struct dlk_ss_store *st, const struct dlk_op *op,
                  enum dlk_code code, struct dlk_error *err) {
   char key[DLK_QUOTED_MAX];
@@ -33,7 +31,7 @@ static void word(struct dlk_ss_store *st, const struct dlk_op *op,
     dlk_error_other_limit(err, op->key, op->key_len);
   else if (code == DLK_UNSUPPORTED)
     dlk_error_set(err, code,
-                  "%s: not with the %s store, or not with this ensemble (a "
+                  "%s: not with the %s store, or not with these servers (a "
                   "fence must stay below 10^14)",
                   key, d->name);
   else
@@ -57,10 +55,15 @@ void dlk_ss_done_text(struct dlk_ss_store *st, struct dlk_op *op,
   st->host->done(st->host, op, &err);
 }
 
-/* ---- paths ---- */
-
 void dlk_ss_lock_path(struct dlk_ss_store *st, struct dlk_buf *out,
                       const char *key, size_t len) {
   dlk_buf_addf(out, "%s/", st->base);
   dlk_ss_escape(out, key, len);
+}
+
+const char *dlk_ss_node_path(struct dlk_ss_store *st, const char *lock,
+                             size_t len, const char *name) {
+  dlk_buf_clear(&st->scratch);
+  dlk_buf_add(&st->scratch, lock, len);
+  return dlk_ss_path(&st->scratch, len, name);
 }

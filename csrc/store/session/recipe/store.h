@@ -47,6 +47,11 @@ static inline struct dlk_ss_op_data *dlk_ss_op_data(struct dlk_op *op) {
   return op->data;
 }
 
+static inline struct dlk_ss_store *
+dlk_ss_store_of(const struct dlk_ss_session *s) {
+  return DLK_CONTAINER(s->sessions, struct dlk_ss_store, sessions);
+}
+
 static inline int64_t dlk_ss_now(struct dlk_ss_store *st) {
   return st->host->now(st->host);
 }
@@ -66,5 +71,9 @@ void dlk_ss_done_text(struct dlk_ss_store *st, struct dlk_op *op,
                       enum dlk_code code, const char *text);
 void dlk_ss_lock_path(struct dlk_ss_store *st, struct dlk_buf *out,
                       const char *key, size_t len);
+/* In the store's scratch: the lock's path of `len` bytes, then '/' and name
+ * unless NULL. NULL: no memory. */
+const char *dlk_ss_node_path(struct dlk_ss_store *st, const char *lock,
+                             size_t len, const char *name);
 
 #endif

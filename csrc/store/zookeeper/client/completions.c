@@ -115,7 +115,7 @@ static struct dlk_zk_completion *completion_of(const void *data) {
 static void copy_stat(struct dlk_zk_completion *f, const struct Stat *stat) {
   if (!stat)
     return;
-  f->stat.czxid = stat->czxid;
+  f->stat.fence = stat->czxid;
   f->stat.ctime_ms = stat->ctime;
   f->stat.mtime_ms = stat->mtime;
   f->stat.owner = stat->ephemeralOwner;

@@ -42,7 +42,7 @@ local function simulated(name, says)
         end
       end
       -- So few that lists of children are watched, too.
-      flags = "-DDLK_ZK_WATCH_MAX=2 -Ispec/c "
+      flags = "-DDLK_SS_WATCH_MAX=2 -Ispec/c "
         .. output("pkg-config --cflags libuv")
       libs = output("pkg-config --libs libuv")
     end)

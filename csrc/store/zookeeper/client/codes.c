@@ -3,7 +3,7 @@
  *
  * ZRUNTIMEINCONSISTENCY: an answer was not to the oldest request; the library
  * hangs up and gives this to all under way. */
-#include "store/zookeeper/client/completions.h"
+#include "store/zookeeper/client/codes.h"
 
 #include <stdio.h>
 

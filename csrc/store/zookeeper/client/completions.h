@@ -6,18 +6,7 @@
 #include <stdatomic.h>
 #include <zookeeper/zookeeper.h>
 
-#include "store/zookeeper/client/link.h"
-
-/* ---- codes.c: of servers and the library ---- */
-
-/* Not sent; no code of the library. */
-#define DLK_ZK_TOO_LONG (-100000)
-#define DLK_ZK_ODD_MAX 48
-
-enum dlk_ss_rc dlk_zk_code_rc(int code);
-const char *dlk_zk_code_text(int code, char odd[DLK_ZK_ODD_MAX]);
-
-/* ---- completions.c ---- */
+#include "store/zookeeper/client/codes.h"
 
 struct dlk_zk_link {
   pthread_mutex_t lock;

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "core/buf.h"
+#include "tls/gate.h"
 #include "tls/reason.h"
 
 /* A larger buffer is freed when it is empty. */
@@ -120,12 +121,6 @@ static int on_session(SSL *ssl, SSL_SESSION *session) {
   return 1;
 }
 
-static bool is_address(const char *name) {
-  unsigned char space[16];
-  return inet_pton(AF_INET, name, space) == 1 ||
-         inet_pton(AF_INET6, name, space) == 1;
-}
-
 /* The name for the certificate and for SNI: without a zone or a closing dot. */
 static void name_server(struct dlk_tls_channel *c, const char *host) {
   const char *given = c->client->settings->server_name;
@@ -138,7 +133,9 @@ static void name_server(struct dlk_tls_channel *c, const char *host) {
 }
 
 static bool expect_name(struct dlk_tls_channel *c) {
-  bool address = is_address(c->name);
+  unsigned char space[16];
+  bool address = inet_pton(AF_INET, c->name, space) == 1 ||
+                 inet_pton(AF_INET6, c->name, space) == 1;
   if (!address && SSL_set_tlsext_host_name(c->ssl, c->name) != 1)
     return false;
   if (!c->client->settings->verify)
@@ -149,14 +146,6 @@ static bool expect_name(struct dlk_tls_channel *c) {
   if (address)
     return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(c->ssl), c->name) == 1;
   return SSL_set1_host(c->ssl, c->name) == 1;
-}
-
-static void resume(struct dlk_tls_channel *c) {
-  struct dlk_tls_ticket t = dlk_tls_client_take(c->client, c->peer);
-  if (t.session)
-    (void)SSL_set_session(c->ssl, t.session);
-  SSL_SESSION_free(t.session);
-  c->rests_on = t.chain;
 }
 
 static bool set_up(struct dlk_tls_channel *c, SSL_CTX *ctx) {
@@ -172,30 +161,15 @@ static bool set_up(struct dlk_tls_channel *c, SSL_CTX *ctx) {
   SSL_set_connect_state(c->ssl);
   c->seen.shown = SSL_get_certificate(c->ssl) != NULL;
   SSL_set_cert_cb(c->ssl, on_asked, c);
-  resume(c);
+  struct dlk_tls_ticket t = dlk_tls_client_take(c->client, c->peer);
+  if (t.session)
+    (void)SSL_set_session(c->ssl, t.session);
+  SSL_SESSION_free(t.session);
+  c->rests_on = t.chain;
   return expect_name(c);
 }
 
-struct dlk_tls_channel *dlk_tls_channel_open(struct dlk_tls_client *client,
-                                             const char *host, uint16_t port,
-                                             struct dlk_tls_fault *fault) {
-  SSL_CTX *ctx = dlk_tls_client_context(client, fault);
-  if (!ctx)
-    return NULL;
-  struct dlk_tls_channel *c = calloc(1, sizeof *c);
-  if (c) {
-    c->client = client;
-    name_server(c, host);
-    snprintf(c->peer, sizeof c->peer, "[%.256s]:%u", host, port);
-    if (set_up(c, ctx))
-      return c;
-    dlk_tls_channel_free(c);
-  }
-  dlk_tls_fault_set(fault, DLK_UNAVAILABLE, "out of memory for TLS");
-  return NULL;
-}
-
-void dlk_tls_channel_free(struct dlk_tls_channel *c) {
+static void free_channel(struct dlk_tls_channel *c) {
   /* Else its session could not be resumed. */
   if (c->ssl && c->greeted && !c->failed)
     SSL_set_shutdown(c->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
@@ -204,6 +178,37 @@ void dlk_tls_channel_free(struct dlk_tls_channel *c) {
   dlk_buf_free(&c->out);
   free(c->kept);
   free(c);
+}
+
+struct dlk_tls_channel *dlk_tls_channel_open(struct dlk_tls_client *client,
+                                             const char *host, uint16_t port,
+                                             struct dlk_tls_fault *fault) {
+  if (!dlk_tls_enter()) {
+    dlk_tls_fault_set(fault, DLK_UNAVAILABLE, "the process ends");
+    return NULL;
+  }
+  SSL_CTX *ctx = dlk_tls_client_context(client, fault);
+  struct dlk_tls_channel *c = ctx ? calloc(1, sizeof *c) : NULL;
+  if (c) {
+    c->client = client;
+    name_server(c, host);
+    snprintf(c->peer, sizeof c->peer, "[%.256s]:%u", host, port);
+    if (!set_up(c, ctx)) {
+      free_channel(c);
+      c = NULL;
+    }
+  }
+  if (ctx && !c)
+    dlk_tls_fault_set(fault, DLK_UNAVAILABLE, "out of memory for TLS");
+  dlk_tls_leave();
+  return c;
+}
+
+void dlk_tls_channel_free(struct dlk_tls_channel *c) {
+  if (!c || !dlk_tls_enter())
+    return;
+  free_channel(c);
+  dlk_tls_leave();
 }
 
 void dlk_tls_channel_feed(struct dlk_tls_channel *c, const char *p, size_t n) {
@@ -226,8 +231,12 @@ void dlk_tls_channel_keep(struct dlk_tls_channel *c) {
 }
 
 bool dlk_tls_channel_pending(const struct dlk_tls_channel *c) {
-  return c->failed || c->in_len > 0 || SSL_has_pending(c->ssl) == 1 ||
-         (SSL_get_shutdown(c->ssl) & SSL_RECEIVED_SHUTDOWN) != 0;
+  if (c->failed || c->in_len > 0 || !dlk_tls_enter())
+    return true;
+  bool more = SSL_has_pending(c->ssl) == 1 ||
+              (SSL_get_shutdown(c->ssl) & SSL_RECEIVED_SHUTDOWN) != 0;
+  dlk_tls_leave();
+  return more;
 }
 
 const char *dlk_tls_channel_out(const struct dlk_tls_channel *c, size_t *n) {
@@ -250,65 +259,65 @@ static bool full(const struct dlk_tls_channel *c, size_t most) {
   return c->out.len - c->out_at >= most;
 }
 
-static void fail(struct dlk_tls_channel *c) {
-  if (!c->failed)
-    dlk_tls_reason(&c->seen, c->greeted, &c->fault);
-  c->failed = true;
-}
-
+/* After a call of OpenSSL's. */
 static enum dlk_tls_step judge(struct dlk_tls_channel *c, int result) {
   switch (SSL_get_error(c->ssl, result)) {
+  case SSL_ERROR_NONE:
+    return DLK_TLS_DONE;
   case SSL_ERROR_WANT_READ:
     return DLK_TLS_WANTS_INPUT;
   case SSL_ERROR_ZERO_RETURN:
     return DLK_TLS_ENDED;
   default:
-    fail(c);
+    if (!c->failed)
+      dlk_tls_reason(&c->seen, c->greeted, &c->fault);
+    c->failed = true;
     return DLK_TLS_FAILED;
   }
 }
 
-/* TLS 1.3 gives each connection a new session; with 1.2 the resumed one stays
- * good. */
-static void keep_old_session(struct dlk_tls_channel *c) {
-  if (SSL_version(c->ssl) < TLS1_3_VERSION && SSL_session_reused(c->ssl) == 1)
-    keep_session(c, SSL_get1_session(c->ssl));
-}
-
 enum dlk_tls_step dlk_tls_channel_handshake(struct dlk_tls_channel *c) {
-  if (c->failed)
+  if (c->failed || !dlk_tls_enter())
     return DLK_TLS_FAILED;
-  int result = SSL_do_handshake(c->ssl);
-  if (result != 1)
-    return judge(c, result);
-  c->greeted = true;
-  keep_old_session(c);
-  return DLK_TLS_DONE;
+  enum dlk_tls_step step = judge(c, SSL_do_handshake(c->ssl));
+  if (step == DLK_TLS_DONE) {
+    c->greeted = true;
+    /* TLS 1.3 gives each connection a new session; with 1.2 the resumed one
+     * stays good. */
+    if (SSL_version(c->ssl) < TLS1_3_VERSION && SSL_session_reused(c->ssl) == 1)
+      keep_session(c, SSL_get1_session(c->ssl));
+  }
+  dlk_tls_leave();
+  return step;
 }
 
 enum dlk_tls_step dlk_tls_channel_read(struct dlk_tls_channel *c, char *p,
                                        size_t n, size_t *did) {
-  if (c->failed)
+  if (c->failed || !dlk_tls_enter())
     return DLK_TLS_FAILED;
-  if (full(c, DLK_TLS_AHEAD + DLK_TLS_ANSWERS))
-    return DLK_TLS_WANTS_ROOM;
-  int result = SSL_read_ex(c->ssl, p, n, did);
-  return result == 1 ? DLK_TLS_DONE : judge(c, result);
+  enum dlk_tls_step step = full(c, DLK_TLS_AHEAD + DLK_TLS_ANSWERS)
+                               ? DLK_TLS_WANTS_ROOM
+                               : judge(c, SSL_read_ex(c->ssl, p, n, did));
+  dlk_tls_leave();
+  return step;
 }
 
 enum dlk_tls_step dlk_tls_channel_write(struct dlk_tls_channel *c,
                                         const char *p, size_t n, size_t *did) {
-  if (c->failed)
+  if (c->failed || !dlk_tls_enter())
     return DLK_TLS_FAILED;
-  if (full(c, DLK_TLS_AHEAD))
-    return DLK_TLS_WANTS_ROOM;
-  int result = SSL_write_ex(c->ssl, p, n, did);
-  return result == 1 ? DLK_TLS_DONE : judge(c, result);
+  enum dlk_tls_step step = full(c, DLK_TLS_AHEAD)
+                               ? DLK_TLS_WANTS_ROOM
+                               : judge(c, SSL_write_ex(c->ssl, p, n, did));
+  dlk_tls_leave();
+  return step;
 }
 
 void dlk_tls_channel_finish(struct dlk_tls_channel *c) {
-  if (c->greeted && !c->failed)
-    (void)SSL_shutdown(c->ssl);
+  if (!c->greeted || c->failed || !dlk_tls_enter())
+    return;
+  (void)SSL_shutdown(c->ssl);
+  dlk_tls_leave();
 }
 
 void dlk_tls_channel_fault(const struct dlk_tls_channel *c,
@@ -320,13 +329,25 @@ void dlk_tls_channel_fault(const struct dlk_tls_channel *c,
 }
 
 const char *dlk_tls_channel_protocol(const struct dlk_tls_channel *c) {
-  return SSL_get_version(c->ssl);
+  if (!dlk_tls_enter())
+    return "the process ends";
+  const char *name = SSL_get_version(c->ssl);
+  dlk_tls_leave();
+  return name;
 }
 
 bool dlk_tls_channel_resumed(const struct dlk_tls_channel *c) {
-  return SSL_session_reused(c->ssl) == 1;
+  if (!dlk_tls_enter())
+    return false;
+  bool was = SSL_session_reused(c->ssl) == 1;
+  dlk_tls_leave();
+  return was;
 }
 
 bool dlk_tls_channel_renew_keys(struct dlk_tls_channel *c) {
-  return SSL_key_update(c->ssl, SSL_KEY_UPDATE_REQUESTED) == 1;
+  if (!dlk_tls_enter())
+    return false;
+  bool fine = SSL_key_update(c->ssl, SSL_KEY_UPDATE_REQUESTED) == 1;
+  dlk_tls_leave();
+  return fine;
 }

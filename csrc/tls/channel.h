@@ -1,10 +1,10 @@
-/* The functions of tls.h for one connection, inside the gate. */
+/* The functions of tls.h for one connection; they pass the gate. */
 #ifndef DLK_TLS_CHANNEL_H
 #define DLK_TLS_CHANNEL_H
 
 #include "tls/client.h"
 
-/* Once; false: out of memory. */
+/* Once, inside the gate; false: out of memory. */
 bool dlk_tls_channel_prepare(void);
 struct dlk_tls_channel *dlk_tls_channel_open(struct dlk_tls_client *client,
                                              const char *host, uint16_t port,

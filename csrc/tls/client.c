@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "tls/context.h"
+#include "tls/gate.h"
 
 struct dlk_tls_client *
 dlk_tls_client_new(const struct dlk_tls_settings *settings) {
@@ -52,8 +53,11 @@ static void drop_context(struct dlk_tls_client *client) {
 }
 
 void dlk_tls_client_free(struct dlk_tls_client *client) {
+  if (!client || !dlk_tls_enter())
+    return;
   drop_context(client);
   free(client);
+  dlk_tls_leave();
 }
 
 SSL_CTX *dlk_tls_client_context(struct dlk_tls_client *client,

@@ -39,17 +39,10 @@ static int give_password(char *out, int room, int writing, void *arg) {
   return (int)n;
 }
 
-static int no_password(char *out, int room, int writing, void *arg) {
-  (void)out;
-  (void)room;
-  (void)writing;
-  (void)arg;
-  return -1;
-}
-
 /* NULL: the end; *bad: there is more than certificates. */
 static X509 *next_certificate(BIO *from, bool *bad) {
-  X509 *x = PEM_read_bio_X509_AUX(from, NULL, no_password, NULL);
+  struct password none = {0};
+  X509 *x = PEM_read_bio_X509_AUX(from, NULL, give_password, &none);
   if (x)
     return x;
   unsigned long e = ERR_peek_last_error();
@@ -131,20 +124,15 @@ static bool use_trust(SSL_CTX *ctx, const struct dlk_tls_settings *s,
   return use_system(ctx, fault);
 }
 
-static EVP_PKEY *parse_key(const struct dlk_buf *pem, struct password *p) {
-  BIO *from = BIO_new_mem_buf(pem->data, (int)pem->len);
-  EVP_PKEY *key =
-      from ? PEM_read_bio_PrivateKey(from, NULL, give_password, p) : NULL;
-  BIO_free(from);
-  return key;
-}
-
 static bool use_key(SSL_CTX *ctx, const char *path, struct password *p,
                     struct dlk_tls_fault *fault) {
   struct dlk_buf pem = {0};
   if (!dlk_tls_file_read("tls.key", path, &pem, fault))
     return false;
-  EVP_PKEY *key = parse_key(&pem, p);
+  BIO *from = BIO_new_mem_buf(pem.data, (int)pem.len);
+  EVP_PKEY *key =
+      from ? PEM_read_bio_PrivateKey(from, NULL, give_password, p) : NULL;
+  BIO_free(from);
   dlk_buf_wipe(&pem);
   if (!key)
     return unusable(fault, "tls.key", path,

@@ -9,6 +9,7 @@
  * thread's id holds it. */
 #include "tls/gate.h"
 
+#include <openssl/err.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -59,10 +60,13 @@ bool dlk_tls_gate_open(void) {
 
 bool dlk_tls_enter(void) {
   (void)pthread_rwlock_rdlock(&lock);
-  if (!atomic_load(&shut))
-    return true;
-  (void)pthread_rwlock_unlock(&lock);
-  return false;
+  if (atomic_load(&shut)) {
+    (void)pthread_rwlock_unlock(&lock);
+    return false;
+  }
+  if (ERR_peek_error() != 0) /* clearing costs more than a look */
+    ERR_clear_error();
+  return true;
 }
 
 void dlk_tls_leave(void) {

@@ -8,7 +8,7 @@
 /* Once, before the first entry; false: it cannot be. */
 bool dlk_tls_gate_open(void);
 /* False: the process ends, and OpenSSL may be gone. The caller leaves without
- * waiting. */
+ * waiting. The thread's error queue is empty: others may have used it. */
 bool dlk_tls_enter(void);
 void dlk_tls_leave(void);
 

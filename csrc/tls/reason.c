@@ -20,27 +20,24 @@ static void add(char *to, size_t room, const char *p, size_t n) {
   to[at] = '\0';
 }
 
-static void add_name(char *to, size_t room, const GENERAL_NAME *name) {
-  if (name->type == GEN_DNS) {
-    const ASN1_IA5STRING *s = name->d.dNSName;
-    add(to, room, (const char *)ASN1_STRING_get0_data(s),
-        (size_t)ASN1_STRING_length(s));
-  } else if (name->type == GEN_IPADD) {
-    const ASN1_OCTET_STRING *s = name->d.iPAddress;
-    const unsigned char *b = ASN1_STRING_get0_data(s);
-    int n = ASN1_STRING_length(s);
-    char text[INET6_ADDRSTRLEN];
-    if ((n == 4 || n == 16) &&
-        inet_ntop(n == 4 ? AF_INET : AF_INET6, b, text, sizeof text))
-      add(to, room, text, strlen(text));
-  }
-}
-
 static void names_of(X509 *x, char *to, size_t room) {
   GENERAL_NAMES *all = X509_get_ext_d2i(x, NID_subject_alt_name, NULL, NULL);
   to[0] = '\0';
-  for (int i = 0; all && i < sk_GENERAL_NAME_num(all); i++)
-    add_name(to, room, sk_GENERAL_NAME_value(all, i));
+  for (int i = 0; all && i < sk_GENERAL_NAME_num(all); i++) {
+    const GENERAL_NAME *name = sk_GENERAL_NAME_value(all, i);
+    bool dns = name->type == GEN_DNS;
+    if (!dns && name->type != GEN_IPADD)
+      continue;
+    const ASN1_STRING *s = dns ? name->d.dNSName : name->d.iPAddress;
+    const unsigned char *b = ASN1_STRING_get0_data(s);
+    int n = ASN1_STRING_length(s);
+    char text[INET6_ADDRSTRLEN];
+    if (dns)
+      add(to, room, (const char *)b, (size_t)n);
+    else if ((n == 4 || n == 16) &&
+             inet_ntop(n == 4 ? AF_INET : AF_INET6, b, text, sizeof text))
+      add(to, room, text, strlen(text));
+  }
   GENERAL_NAMES_free(all);
 }
 

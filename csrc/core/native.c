@@ -48,15 +48,8 @@ static void *stay(void *arg) {
   return NULL;
 }
 
-static void end(const struct trial *t) {
-  static const struct timespec ms = {.tv_nsec = 1000000};
-  pthread_join(t->thread, NULL);
-  for (int i = 0; i < LOOKS && syscall(SYS_tgkill, getpid(), t->id, 0) == 0;
-       i++)
-    nanosleep(&ms, NULL);
-}
-
 int dlk_native_room(size_t count) {
+  static const struct timespec ms = {.tv_nsec = 1000000};
   pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
   struct trial trials[ROOM_MAX];
   size_t started = 0;
@@ -69,7 +62,12 @@ int dlk_native_room(size_t count) {
     started += error == 0;
   }
   pthread_mutex_unlock(&gate);
-  for (size_t i = 0; i < started; i++)
-    end(&trials[i]);
+  for (size_t i = 0; i < started; i++) {
+    pthread_join(trials[i].thread, NULL);
+    for (int look = 0;
+         look < LOOKS && syscall(SYS_tgkill, getpid(), trials[i].id, 0) == 0;
+         look++)
+      nanosleep(&ms, NULL);
+  }
   return error;
 }

@@ -4,16 +4,12 @@
 
 #include "core/clock.h"
 
-static bool is(const struct dlk_option *o, const char *name, const char *key) {
-  return strcmp(o->name, name) == 0 &&
-         (!key || (o->key && strcmp(o->key, key) == 0));
-}
-
 const struct dlk_option *dlk_option_find(const struct dlk_options *all,
                                          const char *name, const char *key) {
-  for (size_t i = 0; i < all->count; i++)
-    if (is(&all->list[i], name, key))
-      return &all->list[i];
+  for (const struct dlk_option *o = all->list; o < all->list + all->count; o++)
+    if (strcmp(o->name, name) == 0 &&
+        (!key || (o->key && strcmp(o->key, key) == 0)))
+      return o;
   return NULL;
 }
 
@@ -34,21 +30,18 @@ int64_t dlk_option_ns(const struct dlk_options *all, const char *name,
   return s < 0 ? otherwise : dlk_from_seconds(s);
 }
 
-static bool is_known(const struct dlk_option *o, const char *const *known) {
-  for (; *known; known++)
-    if (strcmp(o->name, *known) == 0)
-      return true;
-  return false;
-}
-
 enum dlk_code dlk_option_check(const struct dlk_options *all,
                                const char *const *known, const char *shown,
                                struct dlk_error *err) {
-  for (size_t i = 0; i < all->count; i++)
-    if (!is_known(&all->list[i], known))
+  for (size_t i = 0; i < all->count; i++) {
+    const char *const *k = known;
+    while (*k && strcmp(all->list[i].name, *k) != 0)
+      k++;
+    if (!*k)
       return dlk_error_set(err, DLK_INVALID,
                            "%s: the option '%.64s' has no meaning for this "
                            "store; leave it out",
                            shown, all->list[i].name);
+  }
   return DLK_OK;
 }

@@ -60,23 +60,16 @@ static struct dlk_spare *pop(struct dlk_pool *p, size_t which) {
   return s;
 }
 
-/* Makes room at the cost of another size. */
-static struct dlk_spare *evict(struct dlk_pool *p, size_t which) {
-  struct dlk_spare *s = NULL;
-  for (size_t i = 0; !s && i < DLK_POOL_SIZES; i++)
-    if (i != which)
-      s = unlink_first(p, i);
-  return s;
-}
-
 /* The block to free, or NULL. */
 static struct dlk_spare *push(struct dlk_pool *p, struct dlk_spare *s,
                               size_t which) {
   struct dlk_spare *out = NULL;
   if (!enter(p))
     return s;
-  if (p->count == p->max)
-    out = evict(p, which);
+  /* Makes room at the cost of another size. */
+  for (size_t i = 0; p->count == p->max && !out && i < DLK_POOL_SIZES; i++)
+    if (i != which)
+      out = unlink_first(p, i);
   if (p->count < p->max) {
     s->next = p->first[which];
     p->first[which] = s;

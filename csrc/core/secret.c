@@ -105,14 +105,10 @@ bool dlk_secret_read(struct dlk_secret *s, struct dlk_buf *out,
   return there;
 }
 
-/* [lock] */
-static bool is_unanswered(const struct dlk_secret *s) {
-  return s->stage == ASKED && dlk_clock_now() - s->asked > ANSWERED_BY;
-}
-
 bool dlk_secret_refused(struct dlk_secret *s, unsigned turn) {
   pthread_mutex_lock(&s->lock);
-  bool quiet = s->stage == QUIET || is_unanswered(s);
+  bool quiet = s->stage == QUIET ||
+               (s->stage == ASKED && dlk_clock_now() - s->asked > ANSWERED_BY);
   bool ask = s->asks && quiet && turn == s->turn;
   if (ask)
     s->stage = WANTED;

@@ -92,37 +92,28 @@ void dlk_owner_end(struct dlk_loop *l) {
   run_late(l);
 }
 
-/* When an awake thread must look, and when a sleeping one is woken for it. */
-struct moment {
-  int64_t due, latest;
-};
-
-static struct moment next_due(struct dlk_loop *l) {
-  struct moment m = {dlk_timers_next(&l->timers),
-                     dlk_timers_latest(&l->timers)};
-  if (l->over)
-    return (struct moment){0, 0};
-  if (l->work == 0 || atomic_load(&l->resident))
-    return m;
-  int64_t soon = dlk_clock_now() + ORPHAN_DELAY;
-  m.due = dlk_timers_least(m.due, soon);
-  m.latest = dlk_timers_least(m.latest, soon);
-  return m;
-}
-
 /* A renewal thread that finds the loop free sees what was stored (I2). */
 void dlk_owner_leave(struct dlk_loop *l) {
   struct dlk_sleeper *s = &l->sleeper;
-  struct moment m = next_due(l);
+  /* When an awake thread must look, and when a sleeping one is woken for it. */
+  int64_t due = dlk_timers_next(&l->timers);
+  int64_t latest = dlk_timers_latest(&l->timers);
+  if (l->over) {
+    due = latest = 0;
+  } else if (l->work > 0 && !atomic_load(&l->resident)) {
+    int64_t soon = dlk_clock_now() + ORPHAN_DELAY;
+    due = dlk_timers_least(due, soon);
+    latest = dlk_timers_least(latest, soon);
+  }
   bool batched = dlk_timers_batch_first(&l->timers) != NULL;
   atomic_store_explicit(&l->batched, batched, memory_order_relaxed);
-  atomic_store_explicit(&s->due, m.due, memory_order_relaxed);
+  atomic_store_explicit(&s->due, due, memory_order_relaxed);
   atomic_store(&l->owner, DLK_OWNER_NONE);
   if (!dlk_inbox_empty(&l->inbox)) { /* it came since */
-    m.latest = atomic_load(&l->resident) ? 0 : dlk_clock_now() + ORPHAN_DELAY;
-    atomic_store(&s->due, m.latest);
+    latest = atomic_load(&l->resident) ? 0 : dlk_clock_now() + ORPHAN_DELAY;
+    atomic_store(&s->due, latest);
   }
-  if (m.latest < atomic_load(&s->wake) || atomic_load(&s->wants_loop))
+  if (latest < atomic_load(&s->wake) || atomic_load(&s->wants_loop))
     dlk_sleeper_signal(s);
   dlk_owner_tell_callers(l);
 }

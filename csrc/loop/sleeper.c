@@ -21,19 +21,11 @@ int dlk_sleeper_open(struct dlk_sleeper *s) {
   return s->fd < 0 ? errno : 0;
 }
 
-void dlk_sleeper_close(struct dlk_sleeper *s) {
-  close(s->fd);
-  s->fd = -1;
-}
-
-void dlk_sleeper_begin(struct dlk_sleeper *s) {
-  atomic_store(&s->running, true);
-}
-
 void dlk_sleeper_end(struct dlk_sleeper *s) {
   pthread_mutex_lock(&s->lock);
   atomic_store(&s->running, false);
-  dlk_sleeper_close(s);
+  close(s->fd);
+  s->fd = -1;
   pthread_mutex_unlock(&s->lock);
 }
 

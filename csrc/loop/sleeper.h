@@ -23,8 +23,6 @@ bool dlk_sleeper_init(struct dlk_sleeper *s);
 void dlk_sleeper_destroy(struct dlk_sleeper *s);
 /* 0, or an errno. */
 int dlk_sleeper_open(struct dlk_sleeper *s);
-void dlk_sleeper_close(struct dlk_sleeper *s);
-void dlk_sleeper_begin(struct dlk_sleeper *s);
 /* Closes fd; nobody signals it any more. */
 void dlk_sleeper_end(struct dlk_sleeper *s);
 /* False: it was told, or there is none. */

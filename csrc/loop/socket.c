@@ -67,12 +67,6 @@ static bool make_dir(char *path, size_t size) {
   return false;
 }
 
-static bool listen_at(int fd, const char *path) {
-  struct sockaddr_un at = {.sun_family = AF_UNIX};
-  snprintf(at.sun_path, sizeof at.sun_path, "%s", path);
-  return bind(fd, (struct sockaddr *)&at, sizeof at) == 0 && listen(fd, 4) == 0;
-}
-
 const char *dlk_socket_serve(struct dlk_socket *s, struct dlk_error *err) {
   dlk_socket_hang_up(s);
   char dir[96];
@@ -85,8 +79,11 @@ const char *dlk_socket_serve(struct dlk_socket *s, struct dlk_error *err) {
     return NULL;
   }
   snprintf(s->path, sizeof s->path, "%s/s", dir);
+  struct sockaddr_un at = {.sun_family = AF_UNIX};
+  memcpy(at.sun_path, s->path, sizeof at.sun_path);
   int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd >= 0 && listen_at(fd, s->path)) {
+  if (fd >= 0 && bind(fd, (struct sockaddr *)&at, sizeof at) == 0 &&
+      listen(fd, 4) == 0) {
     s->listen_fd = fd;
     return s->path;
   }
@@ -99,17 +96,13 @@ const char *dlk_socket_serve(struct dlk_socket *s, struct dlk_error *err) {
   return NULL;
 }
 
-static bool is_ourselves(int fd) {
-  struct ucred peer;
-  socklen_t size = sizeof peer;
-  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-         peer.pid == getpid();
-}
-
 static int accept_ourselves(int listening) {
   for (;;) {
+    struct ucred peer;
+    socklen_t size = sizeof peer;
     int fd = accept4(listening, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0 || is_ourselves(fd))
+    if (fd < 0 || (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+                   peer.pid == getpid()))
       return fd;
     close(fd);
   }

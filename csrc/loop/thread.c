@@ -120,10 +120,10 @@ bool dlk_thread_start(struct dlk_loop *l, const char *shown,
   error = dlk_native_start(&l->thread, STACK_SIZE, thread_main, l);
   if (error == 0) {
     pthread_setname_np(l->thread, "dlock-renewal");
-    dlk_sleeper_begin(&l->sleeper);
+    atomic_store(&l->sleeper.running, true);
     return true;
   }
-  dlk_sleeper_close(&l->sleeper);
+  dlk_sleeper_end(&l->sleeper);
   dlk_error_set(err, DLK_UNAVAILABLE, "no thread to be had: %s",
                 strerror(error));
   return false;
@@ -139,5 +139,5 @@ void dlk_thread_join(struct dlk_loop *l) {
     return;
   uv_async_send(&l->kick);
   pthread_join(l->thread, NULL);
-  dlk_sleeper_close(&l->sleeper);
+  dlk_sleeper_end(&l->sleeper);
 }

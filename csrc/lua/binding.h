@@ -92,7 +92,6 @@ void dlk_lua_open_engine(lua_State *L);
 void dlk_lua_open_ticket(lua_State *L);
 void dlk_lua_open_lease(lua_State *L);
 void dlk_lua_open_child(lua_State *L);
-void dlk_lua_open_orphans(lua_State *L);
 void dlk_lua_open_signals(lua_State *L);
 void dlk_lua_open_stats(lua_State *L);
 void dlk_lua_open_hosts(lua_State *L);

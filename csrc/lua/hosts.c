@@ -83,15 +83,11 @@ static int engine_hang_up(lua_State *L) {
   return 0;
 }
 
-static struct ticket_box *ticket_of(lua_State *L) {
-  return dlk_lua_box(L, 1, DLK_LUA_TICKET);
-}
-
 /* ticket:watch([drains]): its number for engine:completed, or nil: it is done.
  * drains: tickets that the request ended at once are not signalled; the second
  * result tells of such. */
 static int ticket_watch(lua_State *L) {
-  struct ticket_box *box = ticket_of(L);
+  struct ticket_box *box = dlk_lua_box(L, 1, DLK_LUA_TICKET);
   struct dlk_lua_watched w;
   dlk_lua_watch(box, lua_toboolean(L, 2), &w);
   if (w.number > 0)
@@ -104,7 +100,7 @@ static int ticket_watch(lua_State *L) {
 
 /* ticket:closes(): its take joins the engine. */
 static int ticket_closes(lua_State *L) {
-  struct ticket_box *box = ticket_of(L);
+  struct ticket_box *box = dlk_lua_box(L, 1, DLK_LUA_TICKET);
   lua_pushboolean(L, box->ticket && dlk_ticket_ends_engine(box->ticket));
   return 1;
 }

@@ -345,8 +345,10 @@ static int core_released(lua_State *L) {
   return 0;
 }
 
-static int push_field(lua_State *L, const struct lease_box *box,
-                      const char *name) {
+/* Lua looks for methods first. */
+static int lease_index(lua_State *L) {
+  struct lease_box *box = dlk_lua_check_lease(L, 1);
+  const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
   const struct dlk_lease *l = dlk_hold_lease(box->hold);
   struct dlk_want want = dlk_hold_want(box->hold);
   if (strcmp(name, "fence") == 0)
@@ -364,13 +366,6 @@ static int push_field(lua_State *L, const struct lease_box *box,
   else
     return 0;
   return 1;
-}
-
-/* Lua looks for methods first. */
-static int lease_index(lua_State *L) {
-  struct lease_box *box = dlk_lua_check_lease(L, 1);
-  const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
-  return push_field(L, box, name);
 }
 
 static int lease_newindex(lua_State *L) {

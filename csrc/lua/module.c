@@ -98,7 +98,6 @@ int luaopen_dlock_core(lua_State *L) {
   dlk_lua_open_ticket(L);
   dlk_lua_open_lease(L);
   dlk_lua_open_child(L);
-  dlk_lua_open_orphans(L);
   dlk_lua_open_signals(L);
   dlk_lua_open_stats(L);
   dlk_lua_open_hosts(L);

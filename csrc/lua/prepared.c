@@ -42,23 +42,18 @@ static const struct option {
     {"provisional", FLAG, offsetof(struct prepared, request.provisional)},
 };
 
-static void set(lua_State *L, struct prepared *p, const struct option *o,
-                int value) {
-  void *at = (char *)p + o->offset;
-  if (o->type == NS)
-    *(int64_t *)at = dlk_lua_ns(L, value);
-  else if (o->type == COUNT)
-    *(uint32_t *)at = dlk_lua_count(L, value);
-  else
-    *(bool *)at = lua_toboolean(L, value);
-}
-
 /* value: an absolute index. Other names mean nothing for a request. */
 static void put(lua_State *L, struct prepared *p, const char *name, int value) {
   struct dlk_request *r = &p->request;
   for (size_t i = 0; i < sizeof options / sizeof *options; i++)
     if (strcmp(name, options[i].name) == 0) {
-      set(L, p, &options[i], value);
+      void *at = (char *)p + options[i].offset;
+      if (options[i].type == NS)
+        *(int64_t *)at = dlk_lua_ns(L, value);
+      else if (options[i].type == COUNT)
+        *(uint32_t *)at = dlk_lua_count(L, value);
+      else
+        *(bool *)at = lua_toboolean(L, value);
       return;
     }
   if (strcmp(name, "value") == 0) /* stays alive in its table */
@@ -80,17 +75,6 @@ static struct dlk_request *decide(struct prepared *p, bool wait) {
     r->timeout = -1;
   r->handoffs = p->fair ? 0 : p->handoffs;
   return r;
-}
-
-static const struct dlk_request *changed(lua_State *L, struct prepared *p) {
-  struct dlk_request *r = &p->request;
-  if (!lua_isnoneornil(L, 3))
-    read(L, p, 3);
-  if (!r->key || !lua_isnoneornil(L, 4)) {
-    r->key = luaL_checklstring(L, 4, &r->key_len);
-    r->owner = luaL_optstring(L, 5, NULL);
-  }
-  return decide(p, lua_toboolean(L, 2));
 }
 
 /* One more upvalue of submit (binding.h). */
@@ -115,22 +99,17 @@ static int submit(lua_State *L) {
   struct prepared copy;
   if (!r->key || lua_gettop(L) > 2 || !lua_toboolean(L, 2)) {
     copy = *prepared;
-    r = changed(L, &copy);
+    if (!lua_isnoneornil(L, 3))
+      read(L, &copy, 3);
+    if (!copy.request.key || !lua_isnoneornil(L, 4)) {
+      copy.request.key = luaL_checklstring(L, 4, &copy.request.key_len);
+      copy.request.owner = luaL_optstring(L, 5, NULL);
+    }
+    r = decide(&copy, lua_toboolean(L, 2));
   }
   lua_getuservalue(L, 1);
   lua_rawgeti(L, -1, ANCHOR);
   return dlk_lua_submit(L, prepared->box->engine, r, lua_gettop(L));
-}
-
-/* Its function has the upvalues of all others. */
-static void push_type(lua_State *L) {
-  if (luaL_newmetatable(L, TYPE)) {
-    for (int type = DLK_LUA_ENGINE; type <= DLK_LUA_LEASE; type++)
-      lua_pushvalue(L, lua_upvalueindex(type));
-    lua_pushvalue(L, -1 - DLK_LUA_LEASE);
-    lua_pushcclosure(L, submit, OWN_TYPE);
-    lua_setfield(L, -2, "__call");
-  }
 }
 
 /* engine:prepare(options, kind [, key, owner]). options: complete. */
@@ -159,7 +138,14 @@ int dlk_lua_prepare(lua_State *L) {
     lua_rawseti(L, -2, KIND + i - 3);
   }
   lua_setuservalue(L, -2);
-  push_type(L);
+  if (luaL_newmetatable(L, TYPE)) {
+    /* Its call has the upvalues of all others. */
+    for (int type = DLK_LUA_ENGINE; type <= DLK_LUA_LEASE; type++)
+      lua_pushvalue(L, lua_upvalueindex(type));
+    lua_pushvalue(L, -1 - DLK_LUA_LEASE);
+    lua_pushcclosure(L, submit, OWN_TYPE);
+    lua_setfield(L, -2, "__call");
+  }
   lua_setmetatable(L, -2);
   return 1;
 }

@@ -4,17 +4,13 @@
 #include "lua/binding.h"
 #include "lua/direct.h"
 
-static struct ticket_box *new_box(lua_State *L) {
-  return dlk_lua_new_box(L, DLK_LUA_TICKET);
-}
-
 int dlk_lua_push_done(lua_State *L) {
-  new_box(L);
+  dlk_lua_new_box(L, DLK_LUA_TICKET);
   return 1;
 }
 
 int dlk_lua_push_ticket(lua_State *L, struct dlk_ticket *t, int anchor) {
-  struct ticket_box *box = new_box(L);
+  struct ticket_box *box = dlk_lua_new_box(L, DLK_LUA_TICKET);
   lua_pushvalue(L, anchor);
   lua_setuservalue(L, -2);
   dlk_ticket_ref(t);
@@ -31,7 +27,7 @@ static struct ticket_box *take_box(lua_State *L, struct engine_box *engine,
     lua_rawseti(L, anchor, place);
     return lua_touserdata(L, -1);
   }
-  struct ticket_box *box = new_box(L);
+  struct ticket_box *box = dlk_lua_new_box(L, DLK_LUA_TICKET);
   box->home = engine;
   lua_pushvalue(L, anchor);
   lua_setuservalue(L, -2);

@@ -1,7 +1,7 @@
 /* Pairing heap, after Fredman, Sedgewick, Sleator and Tarjan (1986). The
- * two-pass merge is iterative, because a long sibling list would exhaust the
- * stack. Invariant: `prev` is the left sibling, or the parent of a first child;
- * the root has neither `prev` nor `next`. */
+ * two-pass merge is iterative: recursion could exhaust the stack. `prev` is the
+ * left sibling, or the parent of a first child; the root has neither `prev` nor
+ * `next`. */
 #include "core/heap.h"
 
 #include <stddef.h>

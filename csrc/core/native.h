@@ -1,6 +1,5 @@
-/* Threads of dlock's own. All signals are blocked in them from birth, and in
- * threads that a library starts from them: no handler of the program runs
- * there. */
+/* Threads of dlock's own. All signals are blocked in them from birth, so no
+ * handler of the program runs there. */
 #ifndef DLK_CORE_NATIVE_H
 #define DLK_CORE_NATIVE_H
 
@@ -11,8 +10,8 @@
 int dlk_native_start(pthread_t *thread, size_t stack, void *(*run)(void *arg),
                      void *arg);
 
-/* Whether `count` more threads (at most 4) can be had at once, by trying, for a
- * second or more. 0, or an errno. */
+/* Whether `count` more threads (at most 4) can be had at once, by trying, which
+ * may take seconds. 0, or an errno. */
 int dlk_native_room(size_t count);
 
 #endif

@@ -25,7 +25,6 @@ struct dlk_pool {
   size_t least, max; /* constant */
 };
 
-/* least: the smallest block's size. */
 void dlk_pool_init(struct dlk_pool *p, size_t least, size_t max);
 /* NULL: out of memory. Larger sizes are not kept. */
 void *dlk_pool_take(struct dlk_pool *p, size_t size);

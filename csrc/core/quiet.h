@@ -1,6 +1,6 @@
-/* Writes that raise no signal. A pipe without reader raises SIGPIPE, a file
- * beyond its limit (ulimit -f) SIGXFSZ; here the write only fails with EPIPE or
- * EFBIG. The program's handlers stay as they are. */
+/* Writes that raise no signal. A pipe without reader (SIGPIPE) and a file
+ * beyond its limit (ulimit -f, SIGXFSZ) only fail: EPIPE, EFBIG. The program's
+ * handlers stay as they are. */
 #ifndef DLK_CORE_QUIET_H
 #define DLK_CORE_QUIET_H
 

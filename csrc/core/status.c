@@ -1,4 +1,3 @@
-/* Code names and error texts, which are cut to their buffer. */
 #include "core/status.h"
 
 #include <errno.h>

@@ -1,7 +1,6 @@
 /* Each library has its own flag, set before another thread runs. One write(2)
- * puts out a line, shorter than PIPE_BUF, so that lines of threads and
- * processes do not mix. Its time is on the clock of all processes, or a
- * simulation's. */
+ * puts out a line, shorter than PIPE_BUF, so that lines do not mix. Its time is
+ * on the clock of all processes, or a simulation's. */
 #include "core/trace.h"
 
 #include <errno.h>

@@ -52,9 +52,9 @@ static void on_kick(uv_async_t *kick) {
   (void)kick;
 }
 
-/* 0, or an errno: whether a loop's descriptors are to be had. libuv ends the
- * process when it cannot make the pipe of all loops. (A thread that takes the
- * last one meanwhile still causes this.) */
+/* 0, or an errno: whether a loop's descriptors are to be had, because libuv
+ * ends the process when it cannot make the pipe of all loops. A thread that
+ * takes the last one meanwhile still causes this. */
 static int find_descriptors(void) {
   int fds[DESCRIPTORS], n = 0, error = 0;
   while (n < DESCRIPTORS && error == 0) {

@@ -1,6 +1,5 @@
-/* The renewal thread's sleep in poll(2) on an eventfd. Before, it stores when
- * it wakes by itself (`wake`), so that others signal it only for something
- * earlier. */
+/* The renewal thread's sleep in poll(2). It first stores when it wakes by
+ * itself (`wake`), so that others signal it only for something earlier. */
 #ifndef DLK_LOOP_SLEEPER_H
 #define DLK_LOOP_SLEEPER_H
 

@@ -1,9 +1,8 @@
 /* The self-connected socket: nginx can wait for a socket that its Lua code
  * connected, and for no other descriptor. It listens in a new directory that
- * only this user can enter. Once the peer is this process (SO_PEERCRED), socket
- * and directory are removed. Each wakeup sends a byte. So does a beat: a read
- * that times out would log an error in nginx, and each beat shows that the
- * reader lives (host/nginx/pump.lua). */
+ * only this user can enter, until this process connects (SO_PEERCRED). Each
+ * wakeup sends a byte. So does a beat: a read that times out would log an error
+ * in nginx, and each beat shows that the reader lives (host/nginx/pump.lua). */
 #include "loop/socket.h"
 
 #include <errno.h>

@@ -3,8 +3,7 @@
  *
  * It sleeps on its eventfd and, while the batch has something and nobody owns
  * the loop, on `watch_fd`. It stores `wake`, then looks once more; a later
- * change (a post, `due`, the owner) finds it asleep and signals it (owner.c,
- * I2).
+ * change (a post, `due`, the owner) signals it (owner.c, I2).
  *
  * When the loop is owned, it looks again at `due` or after LOOK_AGAIN, and asks
  * for no signal: a tight loop of calls would wake it at each.

@@ -2,8 +2,8 @@
  * I1 No engine outlives its state. Only LuaJIT finalises an engine that a
  *   finaliser made while the state closes. So one userdata (`last`) is older
  *   than all engines. Finalisers run latest first: its own runs behind theirs,
- *   closes the engines that are left, and then none is made. A state frees
- *   memory after the last finaliser, so the boxes are still there.
+ *   closes the engines that are left, and then none is made. The boxes are
+ *   still there: a state frees memory last.
  * I2 A lease that is collected while held goes on to its deadline, because its
  *   program may count on it. Its hold is in `dropped`, and a later finaliser
  *   can still release it.

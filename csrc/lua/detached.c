@@ -18,23 +18,18 @@ int dlk_lua_push_detached(lua_State *L, struct dlk_ticket *t) {
   return 1;
 }
 
-/* In ns; -1: no such number. */
-static int64_t read_least(const char **at, const char *end) {
-  if (*at == end || **at != ',')
-    return 0;
-  ++*at;
-  int64_t ms = dlk_digits(at, end, 15);
-  return ms >= 0 && ms <= DLK_MS_MAX ? ms * DLK_MS : -1;
-}
-
 void dlk_lua_read_detached(struct dlk_request *r) {
   const char *p = r->text, *end = p + r->text_len;
   bool fine = *p == 'r' || *p == 'n'; /* a Lua string ends with a NUL */
   r->renew = *p == 'r';
   p += p < end;
-  int64_t least = read_least(&p, end);
-  fine = fine && least >= 0 && p < end && *p == ':';
-  r->min_hold = fine ? least : 0;
+  int64_t least = 0; /* ms */
+  if (p < end && *p == ',') {
+    p++;
+    least = dlk_digits(&p, end, 15);
+  }
+  fine = fine && least >= 0 && least <= DLK_MS_MAX && p < end && *p == ':';
+  r->min_hold = fine ? least * DLK_MS : 0;
   r->text = fine ? p + 1 : end;
   r->text_len = (size_t)(end - r->text);
 }

@@ -4,8 +4,8 @@
  * The handler only writes the number into a pipe. A thread reads it and closes
  * all stores. For a default, which ends the process, the thread raises the
  * signal in itself. A handler of the program's has to run in its threads
- * (lua.c's sets a debug hook): the signal is sent again, and our handler calls
- * it. Then ours is set again.
+ * (lua.c's sets a debug hook): the signal is sent again, our handler calls it,
+ * and then is set again.
  *
  * A program that ends meanwhile waits at exit for the death by its signal. In a
  * forked child, known by its pid, the handler restores the previous action and

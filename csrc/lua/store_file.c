@@ -1,4 +1,3 @@
-/* The module dlock.store.file. */
 #include "lua/binding.h"
 #include "store/file/file.h"
 

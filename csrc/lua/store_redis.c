@@ -1,4 +1,3 @@
-/* The module dlock.store.redis. */
 #include "lua/binding.h"
 #include "store/redis/redis.h"
 

@@ -1,4 +1,3 @@
-/* The module dlock.store.zookeeper. */
 #include "lua/binding.h"
 #include "store/zookeeper/zookeeper.h"
 

@@ -1,4 +1,4 @@
-/* Tickets. Most live for one call, so core.finish, a ticket's last use, leaves
+/* Tickets. Most live for one call, so core.finish, a ticket's last use, keeps
  * the userdata as a spare in the anchor: that saves the collector a finaliser a
  * request. */
 #include "lua/binding.h"
@@ -151,16 +151,6 @@ static int ticket_take(lua_State *L) {
   return took(box) ? n : dlk_lua_given_back(L);
 }
 
-static bool keep(lua_State *L, int index, const struct engine_box *home) {
-  if (!home || home->spares == DLK_LUA_SPARES)
-    return false;
-  lua_getuservalue(L, index);
-  lua_pushvalue(L, index);
-  lua_rawseti(L, -2, DLK_ANCHOR_SPARES + home->spares);
-  lua_pop(L, 1);
-  return true;
-}
-
 /* core.finish(ticket): the same by its only owner. Nothing raises behind
  * `keep`. */
 static int core_finish(lua_State *L) {
@@ -168,10 +158,18 @@ static int core_finish(lua_State *L) {
   int n = push_results(L, box);
   if (!box->ticket)
     return n; /* it has no anchor */
-  bool kept = keep(L, 1, box->home), good = took(box);
+  struct engine_box *home = box->home;
+  bool kept = home && home->spares < DLK_LUA_SPARES;
+  if (kept) {
+    lua_getuservalue(L, 1);
+    lua_pushvalue(L, 1);
+    lua_rawseti(L, -2, DLK_ANCHOR_SPARES + home->spares);
+    lua_pop(L, 1);
+  }
+  bool good = took(box); /* nothing raises from here on */
   drop(box);
   if (kept)
-    box->home->spares++;
+    home->spares++;
   return good ? n : dlk_lua_given_back(L);
 }
 

@@ -1,5 +1,4 @@
-/* Each setting is applied on its own, so that a fault names it: OpenSSL's error
- * names a function. */
+/* Each setting is applied on its own: OpenSSL's error would not name it. */
 #include "tls/context.h"
 
 #include <openssl/err.h>

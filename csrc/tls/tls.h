@@ -3,8 +3,8 @@
  * through the table below.
  *
  * A client has one store's settings and sessions; a channel is one connection.
- * Both belong to one thread at a time, and a client outlives its channels.
- * Nothing blocks but the reading of the settings' files. */
+ * Both belong to one thread at a time, and a client outlives its channels. Only
+ * the settings' files are read blocking. */
 #ifndef DLK_TLS_TLS_H
 #define DLK_TLS_TLS_H
 

@@ -60,30 +60,27 @@ dlk_timers_batch_first(const struct dlk_timers *t) {
   return n ? DLK_CONTAINER(n, struct dlk_due, node) : NULL;
 }
 
-static inline int64_t dlk_timers_at(const struct dlk_heap_node *n) {
-  return n ? n->at : DLK_FOREVER;
-}
-
-static inline int64_t dlk_timers_batch_next(const struct dlk_timers *t) {
-  const struct dlk_due *first = dlk_timers_batch_first(t);
-  return first ? first->node.at : DLK_FOREVER;
+static inline int64_t dlk_timers_at(const struct dlk_heap *h) {
+  return h->root ? h->root->at : DLK_FOREVER;
 }
 
 static inline int64_t dlk_timers_least(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
+static inline int64_t dlk_timers_batch_next(const struct dlk_timers *t) {
+  return dlk_timers_least(dlk_timers_at(&t->batch), dlk_timers_at(&t->lax));
+}
+
 static inline int64_t dlk_timers_next(const struct dlk_timers *t) {
-  return dlk_timers_least(dlk_timers_at(dlk_heap_first(&t->single)),
-                          dlk_timers_batch_next(t));
+  return dlk_timers_least(dlk_timers_at(&t->single), dlk_timers_batch_next(t));
 }
 
 /* By when a thread has to be awake. */
 static inline int64_t dlk_timers_latest(const struct dlk_timers *t) {
-  int64_t lax = dlk_timers_at(dlk_heap_first(&t->lax));
-  int64_t n = dlk_timers_least(dlk_timers_at(dlk_heap_first(&t->single)),
-                               dlk_timers_at(dlk_heap_first(&t->batch)));
-  return dlk_timers_least(n, dlk_time_add(lax, DLK_TIMERS_LAX));
+  int64_t lax = dlk_time_add(dlk_timers_at(&t->lax), DLK_TIMERS_LAX);
+  return dlk_timers_least(lax, dlk_timers_least(dlk_timers_at(&t->single),
+                                                dlk_timers_at(&t->batch)));
 }
 
 #endif

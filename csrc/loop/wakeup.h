@@ -59,7 +59,7 @@ bool dlk_wakeup_beat(struct dlk_wakeup *w);
  * because parent and child would read the other's. */
 int dlk_wakeup_fd(struct dlk_wakeup *w, unsigned process);
 void dlk_wakeup_clear(struct dlk_wakeup *w);
-/* Whether it is polled from now on; an end in between closes it then. */
+/* Whether it is polled from now on; after the end, false closes it. */
 void dlk_wakeup_keep(struct dlk_wakeup *w, bool keep);
 void dlk_wakeup_end(struct dlk_wakeup *w);
 /* w owns fd; -1: none. */

@@ -8,10 +8,10 @@
 
 #include "lua/binding.h"
 
-/* as_it_is: for a call that waits and has no options. handoffs: unless fair. */
+/* handoffs: unless fair. */
 struct prepared {
   const struct engine_box *box;
-  struct dlk_request request, as_it_is;
+  struct dlk_request request;
   bool fair;
   uint32_t handoffs;
 };
@@ -68,15 +68,6 @@ static void read(lua_State *L, struct prepared *p, int table) {
       put(L, p, lua_tostring(L, top + 1), top + 2);
 }
 
-static struct dlk_request *decide(struct prepared *p, bool wait) {
-  struct dlk_request *r = &p->request;
-  r->wait = wait && r->timeout > 0;
-  if (!r->wait)
-    r->timeout = -1;
-  r->handoffs = p->fair ? 0 : p->handoffs;
-  return r;
-}
-
 /* One more upvalue of submit (binding.h). */
 #define OWN_TYPE (DLK_LUA_LEASE + 1)
 
@@ -94,22 +85,21 @@ static const struct prepared *check(lua_State *L) {
 /* acquire(wait [, options [, key, owner]]): its ticket. wait false: one try.
  * key and owner (nil: the engine's name) replace the prepared ones. */
 static int submit(lua_State *L) {
-  const struct prepared *prepared = check(L);
-  const struct dlk_request *r = &prepared->as_it_is;
-  struct prepared copy;
-  if (!r->key || lua_gettop(L) > 2 || !lua_toboolean(L, 2)) {
-    copy = *prepared;
-    if (!lua_isnoneornil(L, 3))
-      read(L, &copy, 3);
-    if (!copy.request.key || !lua_isnoneornil(L, 4)) {
-      copy.request.key = luaL_checklstring(L, 4, &copy.request.key_len);
-      copy.request.owner = luaL_optstring(L, 5, NULL);
-    }
-    r = decide(&copy, lua_toboolean(L, 2));
+  struct prepared p = *check(L);
+  struct dlk_request *r = &p.request;
+  if (!lua_isnoneornil(L, 3))
+    read(L, &p, 3);
+  if (!r->key || !lua_isnoneornil(L, 4)) {
+    r->key = luaL_checklstring(L, 4, &r->key_len);
+    r->owner = luaL_optstring(L, 5, NULL);
   }
+  r->wait = lua_toboolean(L, 2) && r->timeout > 0;
+  if (!r->wait)
+    r->timeout = -1;
+  r->handoffs = p.fair ? 0 : p.handoffs;
   lua_getuservalue(L, 1);
   lua_rawgeti(L, -1, ANCHOR);
-  return dlk_lua_submit(L, prepared->box->engine, r, lua_gettop(L));
+  return dlk_lua_submit(L, p.box->engine, r, lua_gettop(L));
 }
 
 /* engine:prepare(options, kind [, key, owner]). options: complete. */
@@ -125,8 +115,6 @@ int dlk_lua_prepare(lua_State *L) {
   p.request.key = luaL_optlstring(L, 4, NULL, &p.request.key_len);
   p.request.owner = luaL_optstring(L, 5, NULL);
   luaL_argcheck(L, p.request.ttl > 0, 2, "there is no ttl");
-  struct prepared copy = p;
-  p.as_it_is = *decide(&copy, true);
   *(struct prepared *)lua_newuserdata(L, sizeof p) = p;
   lua_createtable(L, OWNER, 0);
   lua_getuservalue(L, 1);

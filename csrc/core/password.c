@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,41 +26,30 @@ const char *dlk_password_line(const char *text, size_t len, size_t *line) {
   return memchr(text, '\0', n) ? "its first line holds a NUL byte" : NULL;
 }
 
-/* 0: it can be read. A pipe without a writer reads as ended, but poll waits. */
-static int await(int fd, int64_t until) {
-  struct pollfd p = {.fd = fd, .events = POLLIN};
-  int rc = -1;
-  do {
-    rc = poll(&p, 1, dlk_poll_ms(until));
-  } while (rc < 0 && errno == EINTR);
-  return rc > 0 ? 0 : rc == 0 ? ETIMEDOUT : errno;
-}
-
-static int read_line(int fd, int64_t until, char *to, size_t *len) {
-  while (*len < DLK_PASSWORD_READ) {
-    int problem = await(fd, until);
-    if (problem)
-      return problem;
-    ssize_t n = read(fd, to + *len, DLK_PASSWORD_READ - *len);
-    if (n < 0 && errno != EINTR && errno != EAGAIN)
-      return errno;
-    if (n == 0 || (n > 0 && memchr(to + *len, '\n', (size_t)n))) {
-      *len += (size_t)n;
-      return 0;
-    }
-    *len += n > 0 ? (size_t)n : 0;
-  }
-  return 0;
-}
-
 int dlk_password_read(const char *path, int64_t patience,
                       char to[DLK_PASSWORD_READ], size_t *len) {
   int64_t until = dlk_time_add(dlk_clock_now(), patience);
   int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   if (fd < 0)
     return errno;
-  *len = 0;
-  int problem = read_line(fd, until, to, len);
+  bool ended = false;
+  int problem = 0;
+  for (*len = 0; !ended && problem == 0 && *len < DLK_PASSWORD_READ;) {
+    /* A pipe without a writer reads as ended, but poll waits. */
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    int ready = poll(&p, 1, dlk_poll_ms(until));
+    ssize_t n = ready;
+    if (ready > 0)
+      n = read(fd, to + *len, DLK_PASSWORD_READ - *len);
+    if (ready == 0) {
+      problem = ETIMEDOUT;
+    } else if (n >= 0) {
+      ended = n == 0 || memchr(to + *len, '\n', (size_t)n);
+      *len += (size_t)n;
+    } else if (errno != EINTR && !(ready > 0 && errno == EAGAIN)) {
+      problem = errno;
+    }
+  }
   close(fd);
   return problem;
 }

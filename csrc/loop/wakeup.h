@@ -10,7 +10,8 @@
  * between signals for the last time, and the last poller closes it, or
  * dlk_wakeup_destroy.
  *
- * Any thread writes; the listener's opens and closes, under the lock. */
+ * Any thread writes; the listener's opens and closes. A write and a close hold
+ * the lock. */
 #ifndef DLK_LOOP_WAKEUP_H
 #define DLK_LOOP_WAKEUP_H
 

@@ -124,13 +124,13 @@ local function least_rights(name, where, ...)
   has_user[where] = true
 end
 
--- Prefixes that cases have of their own.
-local PREFIXES = { "~/ct*", "~~dlock:{??????}:?:/ct*", "~x:*",
+-- What cases have of their own: prefixes, and the command that they guard.
+local ALSO = { "+incr", "~/ct*", "~~dlock:{??????}:?:/ct*", "~x:*",
   "~~dlock:{??????}:?:x:*" }
 
 function on_rediss.url()
   least_rights("app", required("DLOCK_TEST_REDIS"),
-    (table.unpack or unpack)(PREFIXES))
+    (table.unpack or unpack)(ALSO))
   return (required("DLOCK_TEST_REDISS"):gsub("//", "//app:secret@"))
 end
 
@@ -146,7 +146,7 @@ on_sentinel.options = { sentinel_username = "finder",
 function on_sentinel.url()
   local sentinels = required("DLOCK_TEST_SENTINEL")
   least_rights("app", required("DLOCK_TEST_SENTINEL_PRIMARY"),
-    jit and "+wait" or "-wait", (table.unpack or unpack)(PREFIXES))
+    jit and "+wait" or "-wait", (table.unpack or unpack)(ALSO))
   for address in sentinels:match("//([^/]*)"):gmatch("[^,]+") do
     least_rights("finder", "redis://" .. address)
   end

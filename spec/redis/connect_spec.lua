@@ -527,7 +527,8 @@ describe("connecting to redis:", function()
   -- As twemproxy does at INFO; a TLS port does the same at any command.
   it("a proxy that hangs up without a word is told of as that", function()
     local f = fake_server.start { INFO = { raw = "", close = true } }
-    fails(f.url, "unavailable", "at the first command; if it wants TLS.*a proxy")
+    fails(f.url, "unavailable",
+      "at the first command; if it wants TLS.*a proxy")
     f:stop()
   end)
 

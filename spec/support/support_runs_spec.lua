@@ -55,8 +55,8 @@ describe("a run of specs", function()
   end
 
   local function expect(p, line, status)
-    p:expect(line)
-    assert.are.equal(status, (p:wait()))
+    p:expect(line, 60)
+    assert.are.equal(status, (p:wait(60)))
   end
 
   it("finds the build of a Lua that is given by its path", function()
@@ -67,7 +67,7 @@ describe("a run of specs", function()
 
   it("ends a test that has no end, and names it", function()
     local p = start(NAME, HANGS, { limit = "2", again = "1" })
-    p:expect("^FAILED after 2 s, .*: a spec waits for ever$")
+    p:expect("^FAILED after 2 s, .*: a spec waits for ever$", 60)
     expect(p, "^FAILED a run did not finish", 1)
   end)
 

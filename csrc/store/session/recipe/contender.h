@@ -64,6 +64,7 @@ struct dlk_ss_contender {
   int64_t fence;
   char *standin;      /* its path, or NULL */
   int64_t until_ms;   /* its end, servers' clock */
+  int64_t kept_from;  /* when its end was reckoned */
   int64_t rest_until; /* end of min_hold, our clock */
   int64_t behind_ms;  /* end of a stand-in ahead, servers' clock; 0: none */
   struct dlk_want want;

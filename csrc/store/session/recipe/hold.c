@@ -93,7 +93,8 @@ void dlk_ss_grant(struct dlk_ss_contender *n, int64_t sent) {
   DLK_TRACE(now, st->driver->room, "grant", n->lease->key, n->lease->key_len,
             "fence %lld, token ..%.4s", (long long)n->lease->fence,
             n->guid + DLK_SS_GUID - 4);
-  n->lease->sent = n->sent = sent;
+  n->sent = sent;
+  n->lease->sent = n->kept && n->kept_from < sent ? n->kept_from : sent;
   dlk_ss_contender_hold(n);
   dlk_ss_contender_step(n, DLK_SS_HELD);
   n->rests = n->kept;

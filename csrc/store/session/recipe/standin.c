@@ -21,7 +21,8 @@
  * - Without a connection, one given up is deleted in the next session.
  *
  * Crossings.
- * - KEEP's answer is lost: sent again, it says EXISTS.
+ * - KEEP's answer is lost: sent again, it says EXISTS. min_hold counts from the
+ *   first, so the grant does too (kept_from).
  * - The holder's node is deleted meanwhile: NONODE, and the attempt begins
  *   anew.
  * - Another leader's clock differs: the end moves by that. */
@@ -80,8 +81,8 @@ static bool name_it(struct dlk_ss_contender *n) {
   struct dlk_ss_entry own;
   if (!dlk_ss_name_parse(n->path + n->lock_len + 1, &own))
     return false;
-  /* min_hold counts from the grant. */
-  int64_t since = dlk_ss_now(st) - st->clock.sent;
+  n->kept_from = dlk_ss_now(st);
+  int64_t since = n->kept_from - st->clock.sent;
   n->until_ms = st->clock.ms + (since + n->lease->min_hold) / DLK_MS + 1;
   dlk_ss_name_standin(name, &own, n->until_ms);
   const char *path = dlk_ss_contender_sibling(n, name);

@@ -8,6 +8,8 @@ local private_redis = require "spec.support.private_redis"
 local proxy = require "spec.support.proxy"
 local steady = require "spec.support.steady"
 
+local _, _, digests = require("spec.sim.redis_model").texts()
+
 local LONG = 60 -- seconds
 
 describe("Redis, min_hold:", function()
@@ -67,16 +69,18 @@ describe("Redis, min_hold:", function()
     other:close()
   end)
 
-  -- What is sent for "a" after this: the grant without a script, then the one
-  -- script that has it kept.
+  -- After this the server has the script that grants and the one that has a
+  -- hold kept (it renews).
   local function warm()
-    assert(assert(store:try_lock("a")):release())
-    return p:count("EVALSHA")
+    for _ = 1, 2 do assert(assert(store:try_lock("a")):release()) end
+    local kept = assert(store:try_lock("a", { min_hold = 0.1 }))
+    assert(kept:release { early = true })
+    return p:count(digests.renew)
   end
 
   it("an answer that is lost while it is being kept", function()
     warm()
-    p:cut_after("EVALSHA")
+    p:cut_after(digests.renew)
     local lease = assert(store:lock("a", { min_hold = LONG, timeout = 5 }))
     expect_kept("a")
     assert(lease:release { early = true })
@@ -85,10 +89,10 @@ describe("Redis, min_hold:", function()
 
   it("a grant that is broken before it is kept is none", function()
     local before = warm()
-    p:cut_before("EVALSHA")
+    p:cut_before(digests.renew)
     p:refuse(true)
     local lease = assert(meanwhile.when(function()
-      return p:count("EVALSHA") > before
+      return p:count(digests.renew) > before
     end, function()
       admin:call("DEL", "dlock:a")
       p:refuse(false)
@@ -103,7 +107,7 @@ describe("Redis, min_hold:", function()
 
   it("a grant that nobody was told of leaves nothing", function()
     warm()
-    p:cut_after("EVALSHA")
+    p:cut_after(digests.renew)
     p:refuse(true)
     assert.are.equal("unavailable",
       select(3, store:try_lock("a", { min_hold = LONG })))

@@ -54,6 +54,8 @@ describe(PAGE, function()
   for _, block in ipairs(commands) do
     it("has commands that work, line " .. block.line, function()
       assert.are.equal("sh", block.language)
+      -- What is shown is how it goes once the server has the scripts.
+      if block.prints then run(block) end
       local out, err = run(block)
       local _, wanted = table.concat(block, "\n"):gsub("make %l+ ", "")
       local _, runs = out:gsub("\n== [^\n]* [1-9]%d* passed, 0 failed", "")

@@ -17,7 +17,7 @@ local function spawn(fn)
 end
 
 -- Seconds to wait: a server that answers may be slow, a silent one is not.
-local ANSWERS, SILENT = 2, 0.2
+local ANSWERS, SILENT = 5, 0.2
 
 -- How the waits of some coroutines end.
 local function expect(pattern, host, store, key, timeout)

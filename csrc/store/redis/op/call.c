@@ -1,9 +1,9 @@
 /* Between the operations and the link: scripts by name and shape, and the
  * server's refusals.
  * - NOSCRIPT, or no right to call by name: the text is sent. Nothing ran
- * before.
+ *   before.
  * - A script that a right was refused: probe.lua names the right. The script
- * may have written, so the call can no longer be withdrawn.
+ *   may have written, so the call can no longer be withdrawn.
  * - A server that cannot serve now: the link retreats, and the request counts
  *   as not executed. */
 #include "store/redis/op/call.h"

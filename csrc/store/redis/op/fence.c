@@ -12,12 +12,12 @@
  * I1 The first request on a connection that raises a counter lifts it. Plain
  *    counting (take.lua) follows only after the answer.
  * I2 After a restart or a takeover all connections are new. So the first
- * request that raises a counter lifts it, above every fence of before. I3 The
- * connection of the script counts, not that of the waiter that gets the lock.
- * Renewals, guarded writes and local hand-overs raise nothing; fences set aside
- * are in the counter, and never beyond the clock. I4 `encode` decides, not
- * submit: a request may wait for the next connection. All requests of a
- * connection end before the next one is usable.
+ *    request that raises a counter lifts it, above every fence of before.
+ * I3 The connection of the script counts, not that of the waiter that gets the
+ *    lock. Renewals, guarded writes and local hand-overs raise nothing; fences
+ *    set aside are in the counter, and never beyond the clock.
+ * I4 `encode` decides, not submit: a request may wait for the next connection.
+ *    All requests of a connection end before the next one is usable.
  *
  * Answer lost: no mark; a second lift does no harm.
  * Clock behind: the counter goes on by one. Fences fall only if the last ones

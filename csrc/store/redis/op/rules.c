@@ -2,7 +2,7 @@
  * - A request that touches only its own token, or says the same twice, is sent
  *   again when its answer is lost.
  * - One that takes a lock is not: its token may hold by then, and a hand-over
- * to that token would be believed. It begins anew with another token.
+ *   to that token would be believed. It begins anew with another token.
  * - A second break would hit the next holder; a guarded write may have been
  *   done. The caller has to look.
  * - A release, or a lock that may have been got, is told the truth at once; the

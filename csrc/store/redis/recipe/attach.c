@@ -5,9 +5,10 @@
  *
  * I1 One script replaces the string's token by one of ours. So the first attach
  *    gets the lease, and for the others it is lost. Fence, place and queue
- * stay. I2 Detach and attach renew once, or only ask for a hold that is not
- * renewed. Prolonging is a renewal in the string's token. I3 The attached lease
- * has a max_hold of its own.
+ *    stay.
+ * I2 Detach and attach renew once, or only ask for a hold that is not renewed.
+ *    Prolonging is a renewal in the string's token.
+ * I3 The attached lease has a max_hold of its own.
  *
  * Reply lost: the same token asks again. The server finds it, or changes it
  * now. Given up with an unknown outcome: the change is undone (orphan.c), so

@@ -5,7 +5,7 @@
 #include "store/redis/conn/link.h"
 #include "store/redis/op/lately.h"
 
-/* Fences below were counted without a seed. */
+/* Fences below are of a counter that did not begin at the clock. */
 #define DLK_REDIS_FENCE_SEEDED INT64_C(1000000000000)
 
 struct dlk_redis_fences {

@@ -1,8 +1,10 @@
-/* The first attempt of an acquire, by one of two scripts:
+/* The first attempt of an acquire, by one of three scripts:
  * - take: SET NX PX and INCRBY F, for an exclusive lock that publishes nothing,
  *   where the counter is known (fence.c). It does not look at the queue;
- * - try: for all others, and for a key that others wanted lately. It lets in
- *   the queue before us.
+ * - try: where the counter is not known (call.c); for all other locks, and for
+ *   a key that others wanted lately, if we do not wait. It lets in the queue
+ *   before us;
+ * - join (wait.c): for these if we wait.
  *
  * I1 A hold and its fence are made by one script, or not at all. Between two
  *    plain commands a break, an eviction or a FLUSHALL can let a second holder

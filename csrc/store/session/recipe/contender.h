@@ -1,6 +1,6 @@
 /* A contender: one node in a lock's queue, from before it exists until it is
  * gone. The store owns it. Its files call only those before: contender.c,
- * leave.c, hold.c, lists.c, place.c, acquire.c. */
+ * standin.c, leave.c, hold.c, lists.c, place.c, acquire.c. */
 #ifndef DLK_STORE_SESSION_RECIPE_CONTENDER_H
 #define DLK_STORE_SESSION_RECIPE_CONTENDER_H
 

@@ -1,3 +1,3 @@
--- Fences below FIRST were counted without a seed (fence.lua); from END on there
--- are none (counter.lua).
+-- Fences below FIRST are of a counter that did not begin at the clock
+-- (fence.lua); from END on there are none (counter.lua).
 local FIRST, END = 1000000000000, 100000000000000

@@ -94,7 +94,8 @@ return {
         .. " dlk_hold_release_later(handle.hold); }" },
     { name = "a password stays in memory that was freed",
       file = "csrc/engine/open.c",
-      find = "if (e->conf_memory) explicit_bzero(e->conf_memory, e->conf_size);",
+      find = "if (e->conf_memory)"
+        .. " explicit_bzero(e->conf_memory, e->conf_size);",
       put = "" },
     { name = "what was posted while the loop was owned is nobody's",
       file = "csrc/loop/owner.c",

@@ -6,10 +6,12 @@
 
 const struct dlk_option *dlk_option_find(const struct dlk_options *all,
                                          const char *name, const char *key) {
-  for (const struct dlk_option *o = all->list; o < all->list + all->count; o++)
+  for (size_t i = 0; i < all->count; i++) { /* list may be NULL */
+    const struct dlk_option *o = &all->list[i];
     if (strcmp(o->name, name) == 0 &&
         (!key || (o->key && strcmp(o->key, key) == 0)))
       return o;
+  }
   return NULL;
 }
 

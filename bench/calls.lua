@@ -96,7 +96,7 @@ end
 function calls.begin()
   local core = require "dlock.core"
   measure_all(core, "")
-  for _, kind in ipairs { "engine", "ticket", "scope" } do
+  for _, kind in ipairs { "engine", "ticket" } do
     local meta = debug.getregistry()["dlock." .. kind]
     measure_all(meta.__index, kind .. ":")
     meta.__gc = calls.measured(kind .. " collected", meta.__gc)

@@ -140,7 +140,7 @@ return function(network, healthy)
     local fence = event.fence
     agent.lease, agent.fence, agent.token = event.id, fence, event.token
     agent.downgraded, agent.shortest = nil, nil
-    agent.extends, agent.extended = 0, 0
+    agent.extends, agent.extended, agent.lingers = 0, 0, false
     self:say("%d holds, fence %.0f", agent.node.n, fence)
     self:check_fence(agent, fence, attached)
     agent.limit = agent.max_hold and self.now + agent.max_hold
@@ -193,7 +193,7 @@ return function(network, healthy)
     local most = agent.node.mortal and 3 or 30
     ttl = math.floor(ttl or most * (0.1 / most) ^ self.r:next() * SEC)
     self:say("%d extends by %.1f ms", agent.node.n, ttl / MS)
-    agent.extends = agent.extends + 1
+    agent.extends, agent.lingers = agent.extends + 1, self.lingers
     local ends = self.client.deadline(self.now, ttl)
     agent.shortest = math.min(agent.shortest or ends, ends)
     self:request(agent, "extend", ttl).ttl = ttl

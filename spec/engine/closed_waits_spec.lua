@@ -224,8 +224,9 @@ describe("a wait whose coroutine is dead", function()
     debug.sethook(co, function()
       if coroutine.running() == co then
         debug.sethook()
-        eventually("the loop ends", function() return not uv.loop_alive() end,
-          true)
+        eventually("the loop ends", function()
+          return alive() <= alive_before
+        end, true)
       end
     end, "", 1)
     assert(coroutine.resume(co))

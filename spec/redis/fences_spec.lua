@@ -32,6 +32,16 @@ describe("fences on redis:", function()
     opened, stores = {}, {}
   end)
 
+  it("a counter that is missing is not made by what takes a lock", function()
+    local _, admin = start()
+    local texts = require("spec.sim.redis_model").texts()
+    local counter = "~dlock:{000000}:f:dlock:k"
+    assert.is_nil((admin:call("EVAL", texts.take, 2, "dlock:k", counter,
+      "token", 1000)))
+    assert.are.equal(0, admin:call("EXISTS", "dlock:k", counter))
+    admin:close()
+  end)
+
   -- The last of some fences, which all rise.
   local function use(store, last, count)
     for _ = 1, count or 5 do

@@ -11,4 +11,5 @@ end
 local f = redis.pcall('INCRBY', KEYS[2], '1')
 if type(f) == 'number' and f >= FIRST and f < END then return f end
 redis.call('DEL', KEYS[1])
+if f == 1 then redis.call('DEL', KEYS[2]) end -- it was missing: no time to live
 return false

@@ -25,10 +25,10 @@ teardown(function()
   private:stop()
 end)
 
--- How many requests came since the last look. MULTI to EXEC is one, and what a
--- script calls is none.
+-- How many requests came since the last look, and their lines. MULTI to EXEC is
+-- one, and what a script calls is none.
 local function requests()
-  local count, inside, line = 0, false
+  local count, inside, lines, line = 0, false, {}
   marks = marks + 1
   local mark = ('"ECHO" "%d"'):format(marks)
   marker:call("ECHO", marks)
@@ -38,10 +38,20 @@ local function requests()
     if command and not line:find(mark, 1, true) then
       inside = command:upper() == "MULTI"
         or inside and command:upper() ~= "EXEC"
-      count = count + (inside and 0 or 1)
+      count, lines[#lines + 1] = count + (inside and 0 or 1), line
     end
   until line:find(mark, 1, true)
-  return count
+  return count, table.concat(lines, "\n")
+end
+
+-- Until `least` requests came, and then none.
+local function settle(least)
+  local count, more = 0, 0
+  repeat
+    uv.sleep(QUIET)
+    more = requests()
+    count = count + more
+  until more == 0 and count >= least
 end
 
 local kept = {} -- leases, so that none is collected while it is held
@@ -193,22 +203,27 @@ describe("the table of calls that ask the store", function()
   it("has the number of requests of each", function()
     for name, row in pairs(read_rows()) do
       assert.is_truthy(CALLS[name], name)
-      keep(CALLS[name](name .. " first")()) -- loads scripts
+      local first = CALLS[name](name .. " first") -- loads scripts
+      settle(0)
+      keep(first())
+      settle(row.background and row.count or 0)
       local call = CALLS[name](name)
-      uv.sleep(QUIET)
-      requests()
+      settle(0)
       keep(call())
-      local count = row.background and 0 or requests()
+      local count, lines = 0, ""
+      if not row.background then count, lines = requests() end
+      local function look()
+        local more, new = requests()
+        count, lines = count + more, lines .. "\n" .. new
+        return count >= row.count
+      end
       if row.background then
-        loop.eventually(name .. " in the background", 5, function()
-          count = count + requests()
-          return count >= row.count
-        end)
+        loop.eventually(name .. " in the background", 5, look)
       elseif row.count == 0 then
         uv.sleep(QUIET)
-        count = count + requests()
+        look()
       end
-      assert.are.equal(row.count, count, name)
+      assert.are.equal(row.count, count, name .. lines)
     end
   end)
 end)

@@ -18,6 +18,7 @@
  *   line:…     a grant tells who of the engine's own came before the next one
  *   session:…  all that is held ends 300 ms from now, as with a session
  *   silent:…   a break does not tell the holder
+ *   unseen:…   a wait does not learn who holds it
  *   lazy:…     once asked for, it takes the store 400 ms to stop
  *   moved:…    a revoke says that another server holds the leases now, so that
  *              all of them are renewed
@@ -189,7 +190,8 @@ static void acquire(struct store *s, struct dlk_op *op) {
   } else if (fits(s, op, true)) {
     grant(s, op, s->host->now(s->host));
   } else if (op->wait) {
-    snprintf(op->holder, sizeof op->holder, "%s", name_of(s, op));
+    if (!is(op, "unseen:"))
+      snprintf(op->holder, sizeof op->holder, "%s", name_of(s, op));
     dlk_list_append(&s->waiting, &it->link);
   } else {
     finish(s, op, DLK_BUSY);

@@ -361,6 +361,17 @@ describe("resident engine", function()
     core.release_later(assert(finish(e, head)))
   end)
 
+  -- As one does whose time ends right after its turn came.
+  it("names the holder to a wait that ends before the store knows it", function()
+    local held = assert(finish(e, ask(e, "unseen:a")))
+    for _ = 1, 2 do
+      local _, message = finish(e, ask(e, "unseen:a", { timeout = 0.05 }))
+      assert.matches("^timeout: 'unseen:a' still held by memory/1", message)
+    end
+    core.release_later(held)
+    assert.is_true(free_soon(e, "unseen:a"))
+  end)
+
   -- Its holder went on the server, and it was not told; the store then gave the
   -- key to somebody from whom nobody may expect it.
   it("forgets no locally queued wait when another one gets the key", function()

@@ -13,7 +13,8 @@
  *     holder's lock. Each end of that looks at the queue.
  * I3  A cancel ends a waiter without the store. Close ends waiters before
  *     heads.
- * I4  A time-out asks the store first: the key may be free. Every answer except
+ * I4  A time-out asks the store first: the key may be free. So does a head that
+ *     the store let go before it knew the holder. Every answer except
  *     `unavailable` means `timeout`, and names the holder. One question serves
  *     all whose time ends before its answer. It takes io_timeout at most; a
  *     waiter waits for it as for a withdrawal (grace_of). */
@@ -233,6 +234,13 @@ void dlk_local_late(struct dlk_ticket *t) {
   dlk_local_look(g);
   if (!g->asker)
     ask_store(g);
+}
+
+bool dlk_local_late_head(struct dlk_ticket *t) {
+  if (t->place != DLK_PLACE_HEAD || t->op.holder[0])
+    return false;
+  dlk_local_late(t);
+  return true;
 }
 
 void dlk_local_gone(struct dlk_ticket *t) {

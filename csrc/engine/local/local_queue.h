@@ -34,6 +34,8 @@ void dlk_local_done(struct dlk_ticket *t);
 void dlk_local_gone(struct dlk_ticket *t);
 /* Its time is over: it ends with the store's answer, or without one in time. */
 void dlk_local_late(struct dlk_ticket *t);
+/* The same for a head that the store let go without the holder's name. */
+bool dlk_local_late_head(struct dlk_ticket *t);
 /* user 0: all. */
 void dlk_local_end_all(struct dlk_engine *e, uint32_t user);
 struct dlk_ticket *dlk_local_first(const struct dlk_local_queue *g);

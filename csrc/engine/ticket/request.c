@@ -71,6 +71,8 @@ static void tell(struct dlk_ticket *t, const struct dlk_error *err,
 void dlk_request_finish(struct dlk_ticket *t, const struct dlk_error *err) {
   switch (state_of(t)) {
   case DLK_TICKET_OURS:
+    if (err && err->code == DLK_TIMEOUT && dlk_local_late_head(t))
+      return;
     dlk_list_remove(&t->link);
     tell(t, err, DLK_TICKET_ENDED);
     end_engine_part(t);

@@ -38,6 +38,8 @@ enum dlk_fate {
  *   NONE -> HEAD               it began the queue         dlk_local_join
  *   WAITS -> HEAD              its turn has come          dlk_local_advance
  *   WAITS -> LATE              its time is over           dlk_local_late
+ *   HEAD -> LATE               the same, and the store    dlk_local_late_head
+ *                              has named no holder
  *   NONE -> ASKS               it is made to ask          ask_store
  *   HEAD -> NONE               the store let go of it     dlk_local_done
  *   WAITS, LATE, ASKS -> NONE  it ended                   dlk_local_gone */

@@ -12,8 +12,8 @@
  *   our own mistakes (SIGSEGV), and a SIGPIPE or SIGXFSZ of our own write.
  * I5 Signals ignored at the start (nohup) stay ignored, but for SIGCHLD: a
  *   child with an ignored end cannot be waited for. The interpreter handles
- *   SIGINT before this code runs, so bin/dlock passes the mask in
- *   DLOCK_IGNORED. Without it SIGQUIT decides: a shell without job control
+ *   SIGINT before this code runs, so bin/dlock says in DLOCK_IGNORED whether
+ *   it was ignored. Without it SIGQUIT decides: a shell without job control
  *   ignores both in the background.
  * I6 The child gets SIGTERM when dlock is killed, because the lock is about to
  *   be another's. This reaches the child alone, is lost in an exec that changes
@@ -77,12 +77,10 @@ static bool ignores(int signal) {
   return sigaction(signal, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
-/* By the mask of /proc/self/status at the start, or by SIGQUIT. */
+/* As bin/dlock saw it, or by SIGQUIT. */
 static bool ignored_interrupts(void) {
-  const char *mask = getenv("DLOCK_IGNORED");
-  if (!mask || !*mask)
-    return ignores(SIGQUIT);
-  return (strtoull(mask, NULL, 16) >> (SIGINT - 1) & 1) != 0;
+  const char *seen = getenv("DLOCK_IGNORED");
+  return seen && *seen ? *seen == '1' : ignores(SIGQUIT);
 }
 
 static bool children_ignored;

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Builds the C test programs: the core's unit tests, the file store's tool, and
-# the ZooKeeper store, its client library only where that is what is tested.
+# Builds the C test programs: the core's unit tests, connections, TLS, the file
+# store's tool, and the ZooKeeper store, its client library only where that is
+# what is tested.
 # usage: spec/c/build.sh DIR [NAME…]   compiles into DIR what is out of date
 # there (all, or those of these names); CC and CFLAGS as in the Makefile, so a
 # sanitizer build tests them as well. Several may call it with one DIR. What the
@@ -15,6 +16,7 @@ shift
 wanted=" $* "
 flags="-std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Wall -Wextra -Wshadow
   -Wstrict-prototypes -Wmissing-prototypes -Wconversion -pthread -Icsrc -Ispec/c
+  -Ispec/fuzz -I${BUILD:-build}/gen
   $(pkg-config --cflags libuv 2>/dev/null || true) ${CFLAGS:--O1 -g}"
 libs=$(pkg-config --libs libuv 2>/dev/null || echo -luv)
 made=${BUILD:-build}/obj
@@ -60,6 +62,30 @@ build queue_test spec/c/queue_test.c spec/c/host.c csrc/core/*.c $file
 build queue_cut_test -Wl,--wrap=pwrite64 spec/c/queue_cut_test.c \
   spec/c/host.c csrc/core/*.c $file
 build redis_wake_test spec/c/redis_wake_test.c csrc/net/wake.c
+net=$(find csrc/net -name '*.c' ! -name net.c)
+# shellcheck disable=SC2086
+build net_conn_test spec/c/net_conn_test.c spec/c/host.c csrc/core/*.c $net
+for part in net conn; do
+  # shellcheck disable=SC2086
+  build "redis_${part}_test" "spec/c/redis_${part}_test.c" spec/c/host.c \
+    csrc/core/*.c $net csrc/store/redis/conn/*.c csrc/store/redis/wire/*.c \
+    -lhiredis
+done
+wraps=
+for name in CTX_free CTX_new do_handshake free get_shutdown get_version \
+  has_pending key_update read_ex session_reused shutdown write_ex; do
+  wraps="$wraps -Wl,--wrap=SSL_$name"
+done
+for part in test dates_test gate_test file_test; do
+  # shellcheck disable=SC2046
+  build "tls_$part" "spec/c/tls_$part.c" csrc/core/*.c csrc/tls/*.c \
+    csrc/net/secure.c -lssl -lcrypto $(case $part in
+      gate_test) echo -Wl,--wrap=dlk_tls_enter,--wrap=dlk_tls_leave "$wraps" ;;
+      file_test) echo -Wl,--wrap=free,--wrap=realloc ;;
+    esac)
+done
+build secure_test spec/c/secure_test.c csrc/core/*.c csrc/tls/*.c \
+  csrc/net/secure.c -lssl -lcrypto
 build zookeeper_units spec/c/zookeeper_units.c csrc/core/*.c \
   csrc/store/session/format/names.c csrc/store/session/recipe/queue.c \
   csrc/store/kit/admission.c csrc/store/zookeeper/confirm.c \

@@ -10,6 +10,6 @@ return function(name, ...)
     timeout = 120,
   }
   assert(status == 0 and err == ""
-    and out:gsub("ok [^\n]*\n", "") == "", out .. err)
+    and out:gsub("ok [^\n]*\n", "") == "", tostring(out) .. tostring(err))
   return select(2, out:gsub("ok ", ""))
 end

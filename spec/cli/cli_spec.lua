@@ -4,6 +4,7 @@ local command = require "spec.support.command"
 local dlock = require "dlock"
 local json = require "dlock.json"
 local loop = require "spec.support.loop"
+local lot = require "spec.support.lot"
 local process = require "spec.support.process"
 local server = require "spec.support.server"
 local subjects = require "spec.contract.subjects"
@@ -11,7 +12,7 @@ local subjects = require "spec.contract.subjects"
 local run, spawn = command.run, command.spawn
 local unpack = rawget(_G, "unpack") or table.unpack
 
-for _, subject in ipairs(subjects) do
+for _, subject in ipairs(lot.two_stores(subjects)) do
   describe("the command on " .. subject.name, function()
     local url, key, store = subject.url(), nil, nil
 

@@ -3,6 +3,7 @@
 -- one of these three, where the program would read and print. And the command
 -- where hardly any other descriptor may be opened: it says what it lacks.
 local command = require "spec.support.command"
+local lot = require "spec.support.lot"
 local process = require "spec.support.process"
 local subjects = require "spec.contract.subjects"
 
@@ -26,7 +27,7 @@ local SCRIPT = [[
   report:close()
 ]]
 
-for _, subject in ipairs(subjects) do
+for _, subject in ipairs(lot.two_stores(subjects)) do
   describe("standard descriptors closed on " .. subject.name, function()
     local url = subject.url()
 

@@ -2,12 +2,13 @@
 local command = require "spec.support.command"
 local loop = require "spec.support.loop"
 local eventually = loop.eventually
+local lot = require "spec.support.lot"
 local process = require "spec.support.process"
 local subjects = require "spec.contract.subjects"
 
 local run = command.run
 
-for _, subject in ipairs(subjects) do
+for _, subject in ipairs(lot.stores(subjects)) do
   describe("a handle on " .. subject.name, function()
     local url, key, store = subject.url(), nil, nil
 

@@ -1,6 +1,7 @@
 -- `dlock run` and `dlock elect`: what they take the lock for, on every store.
 local command = require "spec.support.command"
 local eventually = require("spec.support.loop").eventually
+local lot = require "spec.support.lot"
 local process = require "spec.support.process"
 local server = require "spec.support.server"
 local steady = require "spec.support.steady"
@@ -8,7 +9,7 @@ local subjects = require "spec.contract.subjects"
 
 local run, spawn = command.run, command.spawn
 
-for _, subject in ipairs(subjects) do
+for _, subject in ipairs(lot.two_stores(subjects)) do
   describe("jobs on " .. subject.name, function()
     local url, key, store = subject.url(), nil, nil
 

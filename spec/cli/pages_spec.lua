@@ -5,11 +5,16 @@ local server = require "spec.support.server"
 local uv = require "luv"
 local words = require "dlock.cli.words"
 
+local made = {}
+
 local function generate(kind)
-  local status, text, err = process.run { command = { process.lua,
-    ".ci/pages", kind } }
-  assert.same({ 0, "" }, { status, err })
-  return text
+  if not made[kind] then
+    local status, text, err = process.run { command = { process.lua,
+      ".ci/pages", kind } }
+    assert.same({ 0, "" }, { status, err })
+    made[kind] = text
+  end
+  return made[kind]
 end
 
 describe("the command's pages", function()

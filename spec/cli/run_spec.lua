@@ -3,6 +3,7 @@
 local command = require "spec.support.command"
 local dlock = require "dlock"
 local loop = require "spec.support.loop"
+local lot = require "spec.support.lot"
 local process = require "spec.support.process"
 local server = require "spec.support.server"
 local steady = require "spec.support.steady"
@@ -18,7 +19,7 @@ local FAMILY = [[
   trap 'echo told; exit 0' TERM
   while :; do sleep 0.05; done]]
 
-for _, subject in ipairs(subjects) do
+for _, subject in ipairs(lot.two_stores(subjects)) do
   describe("dlock run on " .. subject.name, function()
     local url, key = subject.url(), nil
 

@@ -3,6 +3,7 @@
 local command = require "spec.support.command"
 local dlock = require "dlock"
 local loop = require "spec.support.loop"
+local lot = require "spec.support.lot"
 local process = require "spec.support.process"
 local subjects = require "spec.contract.subjects"
 
@@ -13,7 +14,7 @@ local function says(p, pattern)
   assert.matches(pattern, p.err)
 end
 
-for _, subject in ipairs(subjects) do
+for _, subject in ipairs(lot.two_stores(subjects)) do
   describe("a wait on " .. subject.name, function()
     local url, key, store = subject.url(), nil, nil
 

@@ -4,6 +4,7 @@
 -- killed with kill -9 while they are inside.
 
 local context = require "spec.contract.context"
+local lot = require "spec.support.lot"
 local process = require "spec.support.process"
 local server = require "spec.support.server"
 local subjects = require "spec.contract.subjects"
@@ -99,7 +100,7 @@ end
 describe("8 processes and one number", function()
   after_each(process.close_all)
 
-  for _, subject in ipairs(subjects) do
+  for _, subject in ipairs(lot.stores(subjects)) do
     it("on " .. subject.name .. ", two of them killed inside", function()
       local key = context.new(subject):key()
       local turns, last = run(subject.url(), key, nil, VICTIMS)
@@ -113,7 +114,7 @@ describe("8 processes and one number", function()
     end)
   end
 
-  for _, subject in ipairs(subjects) do
+  for _, subject in ipairs(lot.stores(subjects)) do
     it("on " .. subject.name .. ", with local hand-offs in each", function()
       local key = context.new(subject):key()
       local turns, last = run(subject.url(), key, "unfair", 0)

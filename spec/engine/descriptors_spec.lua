@@ -4,6 +4,7 @@
 local context = require "spec.contract.context"
 local dlock = require "dlock"
 local library = require "spec.support.library"
+local lot = require "spec.support.lot"
 local process = require "spec.support.process"
 local server = require "spec.support.server"
 local steady = require "spec.support.steady"
@@ -131,7 +132,7 @@ local SCRIPT = [[
   print "done"
 ]]
 
-for _, subject in ipairs(subjects) do
+for _, subject in ipairs(lot.stores(subjects)) do
   describe("descriptors that are all in use, on " .. subject.name, function()
     local t = context.new(subject)
     local dir

@@ -3,6 +3,7 @@
 
 local context = require "spec.contract.context"
 local library = require "spec.support.library"
+local lot = require "spec.support.lot"
 local process = require "spec.support.process"
 local server = require "spec.support.server"
 local steady = require "spec.support.steady"
@@ -70,7 +71,7 @@ describe("after a fork", function()
 
   local timed = steady(nil, process.close_all)
 
-  for _, subject in ipairs(subjects) do
+  for _, subject in ipairs(lot.stores(subjects)) do
     local function key()
       return context.new(subject):key() .. "fork"
     end

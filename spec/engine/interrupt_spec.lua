@@ -94,7 +94,7 @@ describe("a call that was interrupted anywhere", function()
         collectgarbage()
         assert(other:lock(key, { timeout = 5 })):release()
         assert(other:lock(key .. "b", { timeout = 5 })):release()
-      end, 7)
+      end, 23)
     end)
   end
 

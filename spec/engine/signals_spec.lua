@@ -1,6 +1,7 @@
 -- What the host's signals do, and that dlock's threads stay away from them.
 
 local context = require "spec.contract.context"
+local lot = require "spec.support.lot"
 local process = require "spec.support.process"
 local server = require "spec.support.server"
 local subjects = require "spec.contract.subjects"
@@ -41,7 +42,7 @@ local function threads_of(pid)
   return found
 end
 
-for _, subject in ipairs(subjects) do
+for _, subject in ipairs(lot.stores(subjects)) do
   describe("on " .. subject.name .. ", signals:", function()
     local t = context.new(subject)
 

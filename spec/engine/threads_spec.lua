@@ -4,6 +4,7 @@
 
 local context = require "spec.contract.context"
 local leaks = require "spec.support.leaks"
+local lot = require "spec.support.lot"
 local process = require "spec.support.process"
 local server = require "spec.support.server"
 local subjects = require "spec.contract.subjects"
@@ -11,7 +12,7 @@ local thread = require "spec.contract.thread"
 
 local TURNS = 12
 
-for _, subject in ipairs(subjects) do
+for _, subject in ipairs(lot.stores(subjects)) do
   describe("threads with a store each, on " .. subject.name, function()
     local t = context.new(subject)
     local dir, key

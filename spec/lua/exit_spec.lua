@@ -3,6 +3,7 @@
 local core = require "dlock.core"
 local dlock = require "dlock"
 local library = require "spec.support.library"
+local lot = require "spec.support.lot"
 local process = require "spec.support.process"
 local proxy = require "spec.support.proxy"
 local server = require "spec.support.server"
@@ -76,7 +77,7 @@ describe("a process that holds a lock gives it back", function()
     assert(store:close())
   end
 
-  for _, subject in ipairs(subjects) do
+  for _, subject in ipairs(lot.stores(subjects)) do
     it("by os.exit: " .. subject.name, function()
       local p = spawn(subject.url(), "ready() os.exit(7)")
       assert.equal(7, go_on(p))

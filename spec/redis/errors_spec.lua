@@ -33,16 +33,16 @@ local function warm(f, rules, more)
   return store
 end
 
--- What a try brings that gets this reply; shared: to the script for those.
-local function try(reply, shared)
+-- What a try at this server brings that gets this reply; shared: to the script
+-- for those.
+local function try(f, reply, shared)
   local script = shared and " TRY" or " TAKE"
-  local f = fake_server.start()
+  f:rules()
   local store = warm(f, { ["EVALSHA" .. script] = reply,
     ["EVAL" .. script] = reply })
   local lock = shared and store:rwlock("k"):read() or store:mutex("k")
   local lease, message, code = lock:try_acquire()
   store:close(0.2)
-  f:stop()
   return lease and "ok" or code, lease and "ok" or message
 end
 
@@ -86,6 +86,7 @@ describe("redis errors:", function()
   local timed = steady(nil, process.close_all)
 
   it("an error that will not pass is reported at once", function()
+    local f = fake_server.start()
     for word, code in pairs {
       ["OOM command not allowed when used memory > 'maxmemory'."] =
         "unavailable",
@@ -102,7 +103,7 @@ describe("redis errors:", function()
     } do
       local reply = "-" .. word .. "\r\n"
       for _, shared in ipairs { false, true } do
-        local got, text = try(reply, shared)
+        local got, text = try(f, reply, shared)
         assert.are.equal(code, got, text)
         assert.is_truthy(text:find(word:match("^%S+"), 1, true), text)
       end
@@ -119,10 +120,10 @@ describe("redis errors:", function()
     assert.are.equal("unavailable", code)
     assert.are.equal(before + 1, f:count(take))
     store:close(0.2)
-    f:stop()
   end)
 
   it("an error that passes is tried again until it did", function()
+    local f = fake_server.start()
     for _, word in ipairs {
       "LOADING Redis is loading the dataset in memory",
       "BUSY Redis is busy running a script",
@@ -131,8 +132,7 @@ describe("redis errors:", function()
       "MASTERDOWN Link with MASTER is down",
     } do
       for _, text in ipairs { word, SCRIPT .. "-" .. word } do
-        local f = fake_server.start("local n = 0\n"
-          .. ("local text = %q\n"):format("-" .. text .. "\r\n") .. [[
+        f:rules(("local n, text = 0, %q\n"):format("-" .. text .. "\r\n") .. [[
           return function(name, words)
             if n > 0 and n < 4 and acquires(words) then
               n = n + 1
@@ -145,7 +145,6 @@ describe("redis errors:", function()
         local lease, message = store:lock("k", { timeout = 5 })
         assert.is_truthy(lease, message)
         store:close(0.2)
-        f:stop()
       end
     end
   end)
@@ -161,7 +160,6 @@ describe("redis errors:", function()
     assert.are.same({ 3000, 3000, 3000 }, asked(f))
     assert.are.equal("3000", text:match("^r:2 (%d+) "), text)
     store:close(0.2)
-    f:stop()
   end)
 
   it("nothing is tried again for a lease that is released", function()
@@ -173,7 +171,6 @@ describe("redis errors:", function()
     assert.are.equal("lost", select(3, finish(extension)))
     assert.are.same({ 5000, 30000 }, asked(f)) -- the grant's, the extension's
     store:close(0.2)
-    f:stop()
   end)
 
   it("a server that stays so is unavailable, with its own words", function()
@@ -186,7 +183,6 @@ describe("redis errors:", function()
     assert.are.equal("unavailable", code)
     assert.is_truthy(message:find("LOADING", 1, true), message)
     store:close()
-    f:stop()
   end)
 
   it("a refusal is told to who comes between two attempts to connect",
@@ -241,7 +237,6 @@ describe("redis errors:", function()
     local lease, message = store:lock("k", { timeout = 5 })
     assert.is_truthy(lease, message)
     store:close(0.2)
-    f:stop()
   end)
 
   it("NOSCRIPT: the text is sent", function()
@@ -254,11 +249,11 @@ describe("redis errors:", function()
     assert.are.equal(2, f:count("EVALSHA"))
     assert.are.equal(2, f:count("EVAL"))
     store:close()
-    f:stop()
   end)
 
   it("replies that are broken end the connection, not the program",
     function()
+    local f = fake_server.start()
     for _, reply in ipairs {
       "*2147483647\r\n",
       "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n+x\r\n",
@@ -268,28 +263,30 @@ describe("redis errors:", function()
       "hello\r\n", "\0\0\0\0", "*1000000\r\n" .. ("*1000000\r\n"):rep(3),
     } do
       for _, shared in ipairs { false, true } do
-        local got, text = try(once(reply), shared)
+        local got, text = try(f, once(reply), shared)
         assert.are.equal("ok", got, text)
       end
     end
   end)
 
   it("bytes that would move a reader's cursor are not passed on", function()
-    local got, text = try "-ERR \27[2J\7 gone\127\r\n"
+    local got, text =
+      try(fake_server.start(), "-ERR \27[2J\7 gone\127\r\n")
     assert.are.equal("unavailable", got)
     assert.is_truthy(text:find("ERR ?[2J? gone?", 1, true), text)
   end)
 
   it("replies of another shape than asked for are no lock", function()
+    local f = fake_server.start()
     for _, reply in ipairs {
       "+OK\r\n", ":1\r\n", "*0\r\n", "*-1\r\n", "$-1\r\n", "$2\r\nOK\r\n",
       "*1\r\n+OK\r\n", "*3\r\n+OK\r\n:35184372088833\r\n:1\r\n",
       "*2\r\n:1\r\n:2\r\n", "*2\r\n+OK\r\n+OK\r\n",
       "*2\r\n+OK\r\n$-1\r\n", "-\r\n",
     } do
-      local got, text = try(reply, true)
+      local got, text = try(f, reply, true)
       assert.are.equal("unavailable", got, text)
-      got, text = try(reply)
+      got, text = try(f, reply)
       local due = reply == "$2\r\nOK\r\n" and "busy" -- whose it is
         or reply:find "^[$*]%-1" and "ok" or "unavailable" -- asked otherwise
       assert.are.equal(due, got, text)
@@ -313,7 +310,6 @@ describe("redis errors:", function()
     if lease then lease:release() end
     assert(store:ping())
     store:close()
-    f:stop()
   end)
 
   it("holds are renewed and released by a server without memory", function()
@@ -347,6 +343,5 @@ describe("redis errors:", function()
     assert.are.equal("unavailable", code)
     assert.is_true((uv.hrtime() - start) / 1e9 < 2)
     store:close(0.2)
-    f:stop()
   end)
 end)

@@ -30,6 +30,36 @@ function lot.draw(name, shares)
   end
 end
 
+-- Those of a list that are `kept`, and by lot one of the others.
+local function and_one(name, list, kept)
+  local some, others = {}, {}
+  for _, store in ipairs(list) do
+    local into = kept(store) and some or others
+    into[#into + 1] = store
+  end
+  local is_mine = lot.draw(name, #others)
+  for i, store in ipairs(others) do
+    if is_mine(i) then some[#some + 1] = store end
+  end
+  return some
+end
+
+--- Of a list of stores: all but the other ways to a Redis, and one of these.
+---@param list table[]
+---@return table[]
+function lot.stores(list)
+  return and_one("ways to Redis", list,
+    function(store) return not store.way end)
+end
+
+--- For what hardly depends on the store: files, and one other store.
+---@param list table[]
+---@return table[]
+function lot.two_stores(list)
+  return and_one("a store besides files", list,
+    function(store) return store.name == "file" end)
+end
+
 --- How many of `rounds` there are to be in this run.
 ---@param rounds integer
 ---@return integer

@@ -1,14 +1,12 @@
-/* A process with file stores in it, told by lines on its standard input what
+/* A process with a file store in it, told by lines on its standard input what
  * to do; what happens it says in lines on its standard output. So a spec can
  * have several, and kill or stop any of them.
  *
- *   open NAME DIR            a further store ("main" is the argument's)
  *   acquire ID KEY UNITS CAP MS [MIN_HOLD_MS]
  *                            MS: 0 try, else wait so long; key in hex
  *   release ID | cancel ID | renew ID | extend ID | downgrade ID
  *   ping | locked KEY | break KEY | revoke KEY | inspect KEY | list [PREFIX]
  *   change ID KEY FENCE      says so when the holder is another
- *   use NAME                 the store for what follows
  *   ttl MS                   of the leases that follow
  *   fork                     a child that lives on and does nothing
  *   descriptors N            leaves no more than N to be opened; -1: all
@@ -17,7 +15,7 @@
  *   listed                   how often the directory was read
  *   jam KEY                  takes the key's short mutex and stops itself
  *   stop                     stops itself, outside of any mutex
- *   close                    closes all stores and ends
+ *   close                    closes the store and ends
  * Answers: "ID held FENCE", "ID CODE: TEXT", "ID released", "ID lost", … */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -36,11 +34,9 @@
 #include "store/file/format/name.h"
 
 #define IDS 4096
-#define STORES 8
 
 struct thing {
   char id[24];
-  struct host *host;
   struct dlk_lease *lease;
   struct dlk_op *op;
   struct dlk_timer deadline;
@@ -48,9 +44,8 @@ struct thing {
 };
 
 static struct thing things[IDS];
-static struct host *stores[STORES];
-static char names[STORES][24], dirs[STORES][4096];
-static int store_count, current;
+static struct host *host;
+static const char *dir;
 static int64_t ttl = 30 * DLK_SEC;
 static size_t buffered;
 static char buffer[65536];
@@ -76,7 +71,7 @@ static struct thing *of_lease(const struct dlk_lease *lease) {
 }
 
 static void drop(struct thing *t) {
-  t->host->host.timer_clear(&t->host->host, &t->deadline);
+  host->host.timer_clear(&host->host, &t->deadline);
   free(t->lease);
   memset(t, 0, sizeof *t);
 }
@@ -150,7 +145,7 @@ static void on_done(struct host *h, struct dlk_op *op,
     abort();
   if (t->op == op)
     t->op = NULL;
-  t->host->host.timer_clear(&t->host->host, &t->deadline);
+  host->host.timer_clear(&host->host, &t->deadline);
   bool gone = op->kind == DLK_OP_RELEASE || op->kind == DLK_OP_CHANGE ||
               (op->kind == DLK_OP_ACQUIRE && err != NULL);
   /* Freed as soon as it may be: the store must not touch it any more. */
@@ -185,22 +180,19 @@ static void on_renewed(struct host *h, struct dlk_lease *lease, bool ok) {
   say(t->id, ok ? "renewed" : "renew failed");
 }
 
-static void add_store(const char *name, const char *dir) {
+static void open_store(void) {
   struct dlk_error err = {.code = DLK_OK};
-  strcpy(dirs[store_count], dir);
   struct dlk_conf conf = {.shown = dir, .scheme = "file", .path = dir};
   conf.prefix = getenv("PREFIX");
-  struct host *h = host_open(&dlk_file_store, &conf, &err);
-  if (h == NULL) {
+  host = host_open(&dlk_file_store, &conf, &err);
+  if (host == NULL) {
     say("-", err.text);
     exit(1);
   }
-  h->on_done = on_done;
-  h->on_lost = on_lost;
-  h->on_revoked = on_revoked;
-  h->on_renewed = on_renewed;
-  strcpy(names[store_count], name);
-  stores[store_count++] = h;
+  host->on_done = on_done;
+  host->on_lost = on_lost;
+  host->on_revoked = on_revoked;
+  host->on_renewed = on_renewed;
 }
 
 static size_t unhex(const char *hex, char *out) {
@@ -215,17 +207,16 @@ static size_t unhex(const char *hex, char *out) {
 static void late(struct dlk_timer *timer, int64_t now) {
   struct thing *t = DLK_CONTAINER(timer, struct thing, deadline);
   (void)now;
-  host_cancel(t->host, t->op, DLK_TIMEOUT);
+  host_cancel(host, t->op, DLK_TIMEOUT);
 }
 
 static void start(struct thing *t, struct dlk_op *op, long ms) {
-  struct host *h = t->host;
   t->op = op;
   t->deadline.fire = late;
   if (ms > 0)
-    h->host.timer_set(&h->host, &t->deadline,
-                      h->host.now(&h->host) + ms * DLK_MS);
-  host_submit(h, op);
+    host->host.timer_set(&host->host, &t->deadline,
+                         host->host.now(&host->host) + ms * DLK_MS);
+  host_submit(host, op);
 }
 
 static struct thing *new_thing(const char *id) {
@@ -233,7 +224,6 @@ static struct thing *new_thing(const char *id) {
   if (t == NULL)
     abort();
   snprintf(t->id, sizeof t->id, "%s", id);
-  t->host = stores[current];
   return t;
 }
 
@@ -243,11 +233,11 @@ static void acquire(char **w, int n) {
   struct dlk_want want = {(uint32_t)atol(w[3]), (uint32_t)atol(w[4])};
   struct thing *t = new_thing(w[1]);
   snprintf(owner, sizeof owner, "%s/%d", w[1], (int)getpid());
-  t->lease = host_lease(t->host, key, len, want, owner);
+  t->lease = host_lease(host, key, len, want, owner);
   t->lease->ttl = ttl;
   if (n > 6)
     t->lease->min_hold = atol(w[6]) * DLK_MS;
-  struct dlk_op *op = host_op(t->host, DLK_OP_ACQUIRE, t->lease, NULL, 0);
+  struct dlk_op *op = host_op(host, DLK_OP_ACQUIRE, t->lease, NULL, 0);
   long ms = atol(w[5]);
   op->wait = ms != 0;
   start(t, op, ms == 0 ? 2000 : ms);
@@ -259,7 +249,7 @@ static void with_lease(char **w, enum dlk_op_kind kind) {
     say(w[1], "unknown");
     return;
   }
-  struct dlk_op *op = host_op(t->host, kind, t->lease, NULL, 0);
+  struct dlk_op *op = host_op(host, kind, t->lease, NULL, 0);
   op->ttl = t->lease->ttl;
   start(t, op, kind == DLK_OP_RELEASE ? 0 : 2000);
 }
@@ -268,12 +258,11 @@ static void with_key(char **w, int n, enum dlk_op_kind kind) {
   char key[1024];
   size_t len = n > 1 ? unhex(w[1], key) : 0;
   struct thing *t = new_thing(w[0]);
-  struct dlk_op *op = host_op(t->host, kind, NULL, n > 1 ? key : NULL, len);
-  struct host *h = t->host;
+  struct dlk_op *op = host_op(host, kind, NULL, n > 1 ? key : NULL, len);
   op->limit = 1000;
   t->waited = true;
   start(t, op, 2000);
-  if (!host_wait(h, op, 5 * DLK_SEC))
+  if (!host_wait(host, op, 5 * DLK_SEC))
     abort();
   host_op_free(op);
   drop(t);
@@ -283,7 +272,7 @@ static void change(char **w) {
   char key[1024];
   size_t len = unhex(w[2], key);
   struct thing *t = new_thing(w[1]);
-  struct dlk_op *op = host_op(t->host, DLK_OP_CHANGE, NULL, key, len);
+  struct dlk_op *op = host_op(host, DLK_OP_CHANGE, NULL, key, len);
   op->fence = atoll(w[3]);
   start(t, op, 0);
 }
@@ -292,7 +281,7 @@ static void jam(const char *hex) {
   char key[1024], name[DLK_FILE_NAME], path[8192];
   size_t len = unhex(hex, key);
   dlk_file_name(name, key, len);
-  snprintf(path, sizeof path, "%s/%s", dirs[current], name);
+  snprintf(path, sizeof path, "%s/%s", dir, name);
   int fd = open(path, O_RDWR | O_CREAT, 0600);
   struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
   while (fcntl(fd, F_OFD_SETLK, &lock) != 0)
@@ -356,8 +345,7 @@ static void steal(const char *path, const char *file) {
 
 static void finish(void) {
   uv_close((uv_handle_t *)&input, NULL);
-  for (int i = 0; i < store_count; i++)
-    host_close(stores[i]);
+  host_close(host);
   for (size_t i = 0; i < IDS; i++)
     free(things[i].lease);
   say("-", "closed");
@@ -394,9 +382,9 @@ static void command(char **w, int n) {
   else if (strcmp(c, "downgrade") == 0)
     with_lease(w, DLK_OP_DOWNGRADE);
   else if (strcmp(c, "cancel") == 0 && t && t->op)
-    host_cancel(t->host, t->op, DLK_CANCELLED);
+    host_cancel(host, t->op, DLK_CANCELLED);
   else if (strcmp(c, "renew") == 0 && t)
-    t->host->type->renew(t->host->store, &t->lease, 1);
+    host->type->renew(host->store, &t->lease, 1);
   else if (strcmp(c, "ping") == 0)
     with_key(w, n, DLK_OP_PING);
   else if (strcmp(c, "locked") == 0)
@@ -428,13 +416,7 @@ static void command(char **w, int n) {
     raise(SIGSTOP);
   } else if (strcmp(c, "close") == 0)
     finish();
-  else if (strcmp(c, "open") == 0)
-    add_store(w[1], w[2]);
-  else if (strcmp(c, "use") == 0) {
-    for (int i = 0; i < store_count; i++)
-      if (strcmp(names[i], w[1]) == 0)
-        current = i;
-  } else
+  else
     say(c, "unknown command");
 }
 
@@ -477,13 +459,13 @@ static void on_input(uv_poll_t *poll, int status, int events) {
 int main(int argc, char **argv) {
   if (argc != 2)
     return 2;
-  add_store("main", argv[1]);
+  dir = argv[1];
+  open_store();
   fcntl(0, F_SETFL, fcntl(0, F_GETFL) | O_NONBLOCK);
-  uv_poll_init(&stores[0]->loop, &input, 0);
+  uv_poll_init(&host->loop, &input, 0);
   uv_poll_start(&input, UV_READABLE, on_input);
   say("-", "ready");
   while (read_input())
-    for (int i = 0; i < store_count; i++)
-      host_turn(stores[i], store_count > 1 ? DLK_MS : 50 * DLK_MS);
+    host_turn(host, 50 * DLK_MS);
   return 0;
 }

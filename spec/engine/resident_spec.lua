@@ -362,7 +362,8 @@ describe("resident engine", function()
   end)
 
   -- As one does whose time ends right after its turn came.
-  it("names the holder to a wait that ends before the store knows it", function()
+  it("names the holder to a wait that ends before the store knows it",
+  function()
     local held = assert(finish(e, ask(e, "unseen:a")))
     for _ = 1, 2 do
       local _, message = finish(e, ask(e, "unseen:a", { timeout = 0.05 }))

@@ -10,6 +10,8 @@ local proxy = require "spec.support.proxy"
 local steady = require "spec.support.steady"
 local uv = require "luv"
 
+local _, _, digests = require("spec.sim.redis_model").texts()
+
 local private, admin
 
 -- Runs a line of Lua for each line that it is given, and answers it.
@@ -263,9 +265,9 @@ describe("redis administration:", function()
   timed("break: the message crosses a renewal that came before", function()
     subscribe()
     local lease = assert(store:lock("crossed", { ttl = 6 }))
-    local renewals = p:count("EVALSHA")
-    p:hold("down", { sent = "EVALSHA" })
-    assert(p:wait_for("EVALSHA", { count = renewals + 1 }))
+    local renewals = p:count(digests.renew)
+    p:hold("down", { sent = digests.renew })
+    assert(p:wait_for(digests.renew, { count = renewals + 1 }))
     eventually("it was renewed", 2, function()
       return admin:call("PTTL", "dlock:crossed") > 5000
     end)
@@ -280,7 +282,7 @@ describe("redis administration:", function()
     local lease = assert(other:lock("once", { ttl = 60 }))
     tell(w, "l = assert(store:lock('once', { timeout = 20 }))")
     eventually("it waits", 5, function() return part("q", "once") end)
-    p:cut_after("EVALSHA")
+    p:cut_after(digests["break"])
     local message = fails("unavailable", store:break_lock("once"))
     assert.is_truthy(message:find("may have been done", 1, true), message)
     w:expect("^done")
@@ -335,16 +337,6 @@ describe("redis administration:", function()
       assert.are.equal(token, admin:call("GET", "dlock:moved"))
       admin:call("DEL", "dlock:moved")
     end)
-
-  it("a busy try names the holder", function()
-    local lease = assert(store:lock("whose"))
-    local message = fails("busy", other:try_lock("whose"))
-    assert.is_truthy(message:find("held by me", 1, true), message)
-    lease:release()
-    admin:call("RPUSH", "dlock:whose", "no lock")
-    fails("invalid", other:try_lock("whose"))
-    admin:call("DEL", "dlock:whose")
-  end)
 
   it("guard: all kinds of results", function()
     local lease = assert(other:lock("g"))
@@ -407,7 +399,7 @@ describe("redis administration:", function()
       tell(w, "l = assert(store:rwlock('down'):read():acquire{ timeout = 20 })")
       eventually("it waits", 5, function() return part("q", "down") end)
       w:pause() -- so that it does not ask by itself
-      p:cut_after("EVALSHA") -- asked again
+      p:cut_after(digests.downgrade) -- asked again
       assert.is_true(lease:downgrade())
       local found = assert(other:inspect("down"))
       w:resume()
@@ -428,7 +420,7 @@ describe("redis administration:", function()
   it("downgrade: goes on while there is time", function()
     local w = worker(p.url)
     run(w, "l = assert(store:rwlock('slow'):write():acquire { ttl = 50 })")
-    p:cut_after("EVALSHA")
+    p:cut_after(digests.downgrade)
     p:refuse(true)
     tell(w, "return l:downgrade()")
     eventually("it is done, and nobody said so", 5, function()

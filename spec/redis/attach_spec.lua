@@ -9,6 +9,7 @@ local redis = require "spec.support.redis"
 local steady = require "spec.support.steady"
 
 local URL = os.getenv("DLOCK_TEST_REDIS")
+local _, _, digests = require("spec.sim.redis_model").texts()
 
 describe("attaching on redis:", function()
   local stores, r, key, between = {}, nil, nil, nil
@@ -134,7 +135,7 @@ describe("attaching on redis:", function()
     local b = open { url = between.url }
     local text = assert(assert(a:lock(key, { ttl = 20 })):detach())
     assert(b:ping())
-    between:cut_after("EVALSHA")
+    between:cut_after(digests.attach)
     local lease = assert(b:attach(text))
     assert.are.equal("lost", select(3, a:attach(text)))
     assert(lease:release())

@@ -107,7 +107,7 @@ describe("redis faults:", function()
 
   it("the reply to a release is lost: it was released", function()
     local lease = assert(store:try_lock("rel"))
-    p:cut_after("EVALSHA")
+    p:cut_after(digests.release)
     assert(lease:release())
     assert.is_true(gone("rel"))
   end)
@@ -275,8 +275,8 @@ describe("redis faults:", function()
     local lease = assert(store:try_lock("renewed", { ttl = 1 }))
     for _ = 1, 3 do
       p:reset()
-      local renewals = p:count("EVALSHA")
-      assert(p:wait_for("EVALSHA", { count = renewals + 1 }))
+      local renewals = p:count(digests.renew)
+      assert(p:wait_for(digests.renew, { count = renewals + 1 }))
     end
     assert.is_true(lease:held())
     assert(lease:release())
@@ -342,7 +342,7 @@ describe("redis faults:", function()
 
   it("an extension for less, whose reply is lost", function()
     local lease = assert(store:try_lock("less", { ttl = 30 }))
-    p:cut_after("EVALSHA")
+    p:cut_after(digests.renew)
     p:refuse(true)
     assert.are.equal("unavailable", select(3, lease:extend(3)))
     assert.is_true(lease:held())
@@ -365,19 +365,6 @@ describe("redis faults:", function()
     assert.are.equal("lost", select(3, lease:detach()))
     p:delay("down", 0)
     eventually("it is released", 3, function() return gone("late") end)
-  end)
-
-  it("min_hold keeps the key after the release", function()
-    local direct = assert(dlock.open(private.url))
-    assert(direct:ping())
-    local lease = assert(store:try_lock("min", { ttl = 5, min_hold = 0.6 }))
-    assert(lease:release())
-    assert.are.equal("busy", select(3, direct:try_lock("min")))
-    local left = admin:call("PTTL", "dlock:min")
-    assert.is_true(left > 0 and left <= 600, left)
-    local next_one = assert(direct:lock("min", { timeout = 3 }))
-    assert(next_one:release())
-    direct:close()
   end)
 
   it("min_hold counts, however many dead ones wait", function()
@@ -419,43 +406,6 @@ describe("redis faults:", function()
     assert(lease:release())
     direct:close()
     assert.is_true(gone("left"))
-  end)
-
-  it("500 waiters die in the middle of the queue", function()
-    local lease = assert(store:try_lock("crowd", { ttl = 30 }))
-    local front = worker(private.url, "crowd")
-    front:write("lock\n")
-    eventually("it queues", 5, function() return queued("crowd") == 1 end)
-    local dying = {}
-    for i = 1, 10 do
-      dying[i] = process.spawn { args = { private.url }, script = [[
-        -- 50 waits at once in one process: below the blocking API.
-        local _, client = next(assert(require "dlock".open(arg[1])))
-        local engine = require "spec.support.engine"
-        local tickets = {}
-        for i = 1, 50 do
-          tickets[i] = engine.acquire(client.engine, "crowd", { timeout = 60 })
-        end
-        require("dlock.core").drive(tickets[1], 100)
-      ]] }
-    end
-    eventually("they queue", 30, function() return queued("crowd") == 501 end)
-    local back = worker(private.url, "crowd")
-    back:write("lock\n")
-    eventually("one more queues", 5, function()
-      return queued("crowd") == 502
-    end)
-    for _, d in ipairs(dying) do d:kill() end
-    for _, d in ipairs(dying) do d:wait() end
-    assert(lease:release())
-    front:expect("^got")
-    local start = uv.hrtime()
-    front:write("release\n")
-    back:expect("^got")
-    assert.is_true((uv.hrtime() - start) / 1e9 < 1.5)
-    back:write("release\n")
-    back:expect("^released$")
-    eventually("nothing is left", 3, function() return gone("crowd") end)
   end)
 
   it("the next in line dies right after the hand-off", function()

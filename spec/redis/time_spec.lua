@@ -11,6 +11,8 @@ local server = require "spec.support.server"
 local steady = require "spec.support.steady"
 local uv = require "luv"
 
+local _, _, digests = require("spec.sim.redis_model").texts()
+
 local function now()
   return uv.hrtime() / 1e9
 end
@@ -86,7 +88,7 @@ describe("time on redis:", function()
   it("each attempt has its own time", function()
     local between = proxy.start(private.url)
     local p = patient(between.url, "attempts")
-    between:cut_after("EVALSHA")
+    between:cut_after(digests.try)
     between:refuse(true)
     p:write("\n")
     eventually("its first attempt was granted", 10, function()

@@ -3,7 +3,6 @@
 -- engine's own calls.
 
 local common = require "spec.zookeeper.common"
-local core = require "dlock.core"
 local steady = require "spec.support.steady"
 local uv = require "luv"
 local zk = require "spec.support.zk"
@@ -19,43 +18,6 @@ end
 
 describe("on ZooKeeper", function()
   local timed = steady(nil, common.clean_up)
-
-  it("readers share, writers wait for all of them, and newcomers behind a "
-    .. "writer wait too", function()
-    local a, b, k = common.engine(open()), common.engine(open()), key()
-    local r1 = assert(a.acquire(k, SHARED))
-    local r2 = assert(b.acquire(k, SHARED))
-    assert.is_true(busy(b, k, EXCLUSIVE))
-    local writer = b.start(k, EXCLUSIVE)
-    common.queued(k, 3)
-    assert.is_true(busy(a, k, SHARED))
-    local r3 = a.start(k, SHARED)
-    common.queued(k, 4)
-    assert(r1:release())
-    assert(r2:release())
-    local w = assert(b.finish(writer))
-    assert.is_true(busy(a, k, SHARED))
-    assert(w:release())
-    local r = assert(a.finish(r3))
-    assert.is_true(r.fence > w.fence)
-    r:release()
-  end)
-
-  it("a semaphore grants requests that fit, in order", function()
-    local e, k = common.engine(open()), key()
-    local one = assert(e.acquire(k, { 1, 2 }))
-    local two = assert(e.acquire(k, { 1, 2 }))
-    local third = e.start(k, { 1, 2 })
-    common.queued(k, 3)
-    assert(one:release()) -- the one that is not next to it
-    local three = assert(e.finish(third))
-    assert.is_true(busy(e, k, { 1, 2 }))
-    two:release()
-    three:release()
-    local all = assert(e.acquire(k, { 2, 2 }))
-    assert.is_true(busy(e, k, { 1, 2 }))
-    all:release()
-  end)
 
   -- With so many holders it waits on the list of all of them.
   timed("a semaphore's waiter that waited for longer than its ttl stays ahead "
@@ -121,34 +83,6 @@ describe("on ZooKeeper", function()
     common.queued(k, 21)
     for i = 1, 20 do assert(held[i]:release()) end
     assert(assert(e.finish(ticket)):release())
-  end)
-
-  it("another limit is invalid while the first is in use", function()
-    local e, k = common.engine(open()), key()
-    local one = assert(e.acquire(k, { 1, 2 }))
-    assert.are.equal("invalid", select(3, e.acquire(k, { 1, 3 })))
-    assert.are.equal("invalid",
-      select(3, e.acquire(k, { 1, 3 }, { timeout = 0 })))
-    one:release()
-    assert(e.acquire(k, { 1, 3 })):release()
-    assert.are.equal("invalid", select(3, e.acquire(k, { 4, 3 })))
-  end)
-
-  it("downgrade lets readers in and no writer, without a gap", function()
-    local a, b, k = common.engine(open()), common.engine(open()), key()
-    local lease = assert(a.acquire(k, EXCLUSIVE))
-    local reader = b.start(k, SHARED)
-    common.queued(k, 2)
-    local writer = a.start(k, EXCLUSIVE)
-    common.queued(k, 3)
-    assert(common.downgrade(lease))
-    assert.are.equal("shared", lease.mode)
-    local r = assert(b.finish(reader))
-    assert.is_true(lease:held())
-    assert.is_true(busy(b, k, EXCLUSIVE))
-    r:release()
-    assert(lease:release())
-    assert(assert(a.finish(writer)):release())
   end)
 
   it("a reader that tries sees a downgraded hold", function()
@@ -242,32 +176,6 @@ describe("on ZooKeeper", function()
     assert(e.finish(waits)):release()
   end)
 
-  it("break_lock ends the holds and leaves the waiters", function()
-    local store, k = open(), key()
-    local lease = assert(store:lock(k))
-    local e = common.engine(open())
-    local ticket = e.start(k, EXCLUSIVE)
-    common.queued(k, 2)
-    assert.is_true(e.break_lock(k))
-    local next_one = assert(e.finish(ticket))
-    assert.is_true(next_one.fence > lease.fence)
-    assert(lease:wait_lost(5))
-    assert.is_false(lease:held())
-    assert.are.equal("lost", select(3, lease:release()))
-    assert.is_true(next_one:held())
-    next_one:release()
-    assert.is_false(e.break_lock(k))
-    assert.is_false(e.break_lock(key()))
-  end)
-
-  it("a broken lease is lost at its next renewal at the latest", function()
-    local store, k = open(), key()
-    local lease = assert(store:lock(k))
-    assert.is_true(common.engine(open()).break_lock(k))
-    assert.are.equal("lost", select(3, lease:extend()))
-    assert.is_false(lease:held())
-  end)
-
   timed("leases beyond the first hundreds have no watch and hear of it at "
     .. "their renewals", function()
     local store, k, n, held = open(), key(), 400, {}
@@ -295,47 +203,6 @@ describe("on ZooKeeper", function()
     end
   end)
 
-  it("revoke asks the holder", function()
-    local store, k = open(), key()
-    local lease = assert(store:lock(k))
-    local e = common.engine(open())
-    assert.is_false(core.revoked(lease))
-    assert.is_true(e.revoke(k))
-    common.eventually("revoked", function()
-      store:ping()
-      return core.revoked(lease)
-    end, 3)
-    assert.is_true(lease:held())
-    assert(lease:release())
-    assert.is_false(e.revoke(k))
-  end)
-
-  it("inspect shows holders and waiters in order", function()
-    local k = key()
-    local e = common.engine(open { name = "looker" })
-    assert.is_nil((e.inspect(k)))
-    local lease = assert(common.engine(open()).acquire(k, EXCLUSIVE,
-      { owner = "web-3/4121", value = "v\0\nalue" }))
-    local ticket = e.start(k, SHARED)
-    common.queued(k, 2)
-    uv.sleep(20)
-    local seen = assert(e.inspect(k))
-    assert.are.equal(k, seen.key)
-    assert.are.equal("exclusive", seen.mode)
-    assert.are.equal(1, #seen.holders)
-    assert.are.equal("web-3/4121", seen.holders[1].owner)
-    assert.are.equal("v\0\nalue", seen.holders[1].value)
-    assert.are.equal(lease.fence, seen.holders[1].fence)
-    assert.are.equal(30, seen.holders[1].ttl)
-    assert.is_true(seen.holders[1].since >= 0.02)
-    assert.are.equal(1, #seen.waiters)
-    assert.are.equal("looker", seen.waiters[1].owner)
-    assert.are.equal("shared", seen.waiters[1].mode)
-    lease:release()
-    e.finish(ticket):release()
-    assert.is_nil((e.inspect(k)))
-  end)
-
   it("inspect is exact for a hold that others only tried to get", function()
     local store, k = open(), key()
     local e = common.engine(store)
@@ -349,49 +216,5 @@ describe("on ZooKeeper", function()
     assert.are.equal("v=1\n%", seen.value)
     assert.is_true(seen.since >= 0 and seen.since <= common.now() - start + 1)
     lease:release()
-  end)
-
-  it("list gives the keys in use, page by page", function()
-    local prefix, e, held = key() .. "/", common.engine(open()), {}
-    for i = 1, 5 do
-      held[i] = assert(e.acquire(prefix .. i, EXCLUSIVE))
-    end
-    held[3]:release()
-    local found, cursor, pages = {}, nil, 0
-    repeat
-      local page, after = e.list(prefix, cursor, 2)
-      for _, k in ipairs(page) do found[#found + 1] = k end
-      cursor, pages = after, pages + 1
-    until not cursor
-    assert.same({ prefix .. 1, prefix .. 2, prefix .. 4, prefix .. 5 }, found)
-    assert.is_true(pages >= 2)
-    for _, lease in ipairs(held) do lease:release() end
-  end)
-
-  it("min_hold keeps the key after the release", function()
-    local e, other, k = common.engine(open()), common.engine(open()), key()
-    local start = common.now()
-    local lease = assert(e.acquire(k, EXCLUSIVE, { min_hold = 2 }))
-    assert.is_true(lease:release())
-    -- The release did not wait for it.
-    assert.is_true(busy(other, k, EXCLUSIVE))
-    local again = assert(e.acquire(k, EXCLUSIVE))
-    assert.is_true(common.now() - start > 1.8)
-    again:release()
-  end)
-
-  timed("change tells of the next holder", function()
-    local e, other, k = common.engine(open()), common.engine(open()), key()
-    local first = assert(other.acquire(k, EXCLUSIVE))
-    assert(e.change(k, 0, 5))
-    assert.are.equal("timeout", select(3, e.change(k, first.fence, 0.1)))
-    local second = other.start(k, EXCLUSIVE)
-    common.queued(k, 2)
-    first:release()
-    assert(e.change(k, first.fence, 5))
-    local lease = assert(other.finish(second))
-    lease:release()
-    assert(e.change(k, lease.fence, 5))
-    assert.are.equal("timeout", select(3, e.change(key(), 0, 0.1)))
   end)
 end)

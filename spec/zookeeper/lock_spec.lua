@@ -3,8 +3,6 @@
 
 local common = require "spec.zookeeper.common"
 local dlock = require "dlock"
-local leaks = require "spec.support.leaks"
-local process = require "spec.support.process"
 local server = require "spec.support.server"
 local steady = require "spec.support.steady"
 local uv = require "luv"
@@ -71,63 +69,6 @@ describe("a ZooKeeper lock", function()
       assert(lease:release())
       assert(common.guard(guard, "DELETE", "/dlock/" .. k))
     end
-  end)
-
-  it("wakes one of many waiters at each release", function()
-    local k, n = key(), 8
-    local holder = assert(open():lock(k))
-    local waiters = {}
-    for i = 1, n do
-      waiters[i] = peer([[
-        local lease = assert(store:lock(key, { timeout = 60 }))
-        print("got", lease.fence)
-        io.read()
-        assert(lease:release())
-        print("done")
-        io.read()
-      ]], k)
-      common.queued(k, i + 1)
-    end
-    local function reads()
-      return zk.stats()["zk_cnt_dlock_read_per_namespace"] or 0
-    end
-    local before = reads()
-    holder:release()
-    local last = holder.fence
-    for i = 1, n do
-      local _, fence = waiters[i]:expect("^got\t(%d+)")
-      assert.is_true(tonumber(fence) > last, "out of order at " .. i)
-      last = tonumber(fence)
-      waiters[i]:write("\n")
-      waiters[i]:expect("^done")
-    end
-    -- One list for each hand-off; a held node may be read once more, and the
-    -- last waiter may have still to list and to watch.
-    assert.is_true(reads() - before <= 2 * n + 2, reads() - before)
-  end)
-
-  timed("leaves nothing behind when a wait ends", function()
-    local store, k = open(), key()
-    local lease = assert(store:lock(k))
-    local other = open()
-    assert(other:ping(10))
-    local _, _, code = other:lock(k, { timeout = 0.6 })
-    assert.are.equal("timeout", code)
-    assert.are.equal("busy", select(3, other:try_lock(k)))
-    assert.are.equal(1, #nodes(k))
-    lease:release()
-    assert.are.equal(0, #nodes(k))
-  end)
-
-  timed("says who holds it", function()
-    local k = key()
-    local lease = assert(open { name = "the holder" }:lock(k))
-    local other = open()
-    local _, message = other:try_lock(k)
-    assert.is_truthy(message:find("the holder", 1, true), message)
-    _, message = other:lock(k, { timeout = 0.6 })
-    assert.is_truthy(message:find("the holder", 1, true), message)
-    lease:release()
   end)
 
   -- That program has the holder's connection too: the library's descriptors
@@ -219,14 +160,6 @@ describe("a ZooKeeper lock", function()
     s:stop()
   end)
 
-  it("keeps chroots and prefixes apart", function()
-    local k = key()
-    local one = assert(open():lock(k))
-    local two = assert(open { prefix = "/other" }:try_lock(k))
-    two:release()
-    one:release()
-  end)
-
   timed("is denied on a path of somebody else", function()
     local path = "/" .. key()
     local owner = open { url = URL .. path, username = "ann",
@@ -261,43 +194,5 @@ describe("a ZooKeeper lock", function()
     assert.are.equal("invalid", code(URL, { username = "ann" }))
     assert.are.equal("unsupported",
       code((URL:gsub("^zookeeper", "zookeepers"))))
-  end)
-
-  it("survives keys of every kind", function()
-    local store = open()
-    for _, k in ipairs { ".", "..", "/", "a/b", "\0", "%", "\n", "{}",
-      ("x"):rep(512), ("\255"):rep(512), "zookeeper", "é" } do
-      assert(assert(store:lock(k)):release())
-    end
-  end)
-
-  it("ends its threads and descriptors with the store, leases held or not",
-    function()
-      local k = key()
-      assert(dlock.open(URL)):close()
-      local before = leaks.snapshot()
-      for _ = 1, 5 do
-        local store = assert(dlock.open(URL))
-        local lease = assert(store:lock(k))
-        assert(store:close())
-        assert.is_false(lease:held())
-        assert.are.equal(0, #nodes(k))
-      end
-      assert.same({}, leaks.since(before, 5))
-    end)
-
-  it("says nothing on standard error", function()
-    local status, out, err = process.run {
-      script = [[
-        local dlock = require "dlock"
-        local store = dlock.open { url = arg[1], timeout = 1 }
-        print((select(3, store:lock("k"))))
-        store:close()
-      ]],
-      args = { "zookeeper://127.0.0.1:9" },
-    }
-    assert.are.equal(0, status)
-    assert.are.equal("unavailable\n", out)
-    assert.are.equal("", err)
   end)
 end)

@@ -1,6 +1,6 @@
-/* A store in memory, for the engine's own specs: a plain queue per key inside
- * the loop, by the admission rule of the kit, and keys whose names make it
- * misbehave, so that each path of the engine can be walked without a server.
+/* A store in memory, for the engine's own specs alone: keys whose names make it
+ * misbehave lead down each path of the engine without a server. A store that
+ * behaves, and is held to the contract, is model_store.c.
  *   slow:…     an acquire is granted 100 ms late, with `sent` of the start
  *   late:…     the first grant comes when its ttl is nearly over
  *   never:…    nothing is ever answered, not even a cancel

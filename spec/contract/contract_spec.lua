@@ -64,10 +64,12 @@ local function cases_on(subject, host)
   end
 end
 
--- Rights do not depend on the Lua or the host.
+-- Neither rights nor the model depend on the Lua or the host.
 local on = { (table.unpack or unpack)(subjects) }
-if only_store == subjects.closed.name or _VERSION == "Lua 5.4" then
-  on[#on + 1] = subjects.closed
+for _, subject in ipairs { subjects.closed, subjects.model } do
+  if only_store == subject.name or _VERSION == "Lua 5.4" then
+    on[#on + 1] = subject
+  end
 end
 
 for _, host in ipairs(hosts) do

@@ -211,13 +211,21 @@ local function finish(ticket)
   return ticket:take()
 end
 
-function on_file.waiters(key)
-  local where = assert(url.parse(on_file.url()))
-  local e = assert(engine.new(require "dlock.store.file",
-    { shown = where.shown, scheme = "file", path = where.path }))
-  local found = assert(finish(e:inspect(key)))
+-- What fn(engine) says of an engine without the store objects above it, on the
+-- local store with that module.
+local function asked(module, on, fn)
+  local where = assert(url.parse(on.url()))
+  local e = assert(engine.new(require("dlock.store." .. module),
+    { shown = where.shown, scheme = module, path = where.path }))
+  local found = fn(e)
   finish(e:close(1))
-  return #found.waiters
+  return found
+end
+
+function on_file.waiters(key)
+  return asked("file", on_file, function(e)
+    return #assert(finish(e:inspect(key))).waiters
+  end)
 end
 
 --- Files stay; that the locks in them are free is what the cases ask.
@@ -244,5 +252,28 @@ function on_closed.url()
   return where:gsub("//", "//app:secret@") .. has_place
 end
 
+-- A whole store in one file, of whose requests and answers some get lost
+-- (spec/c/model_store.c): for those who write a store. In the contract only.
+local on_model = { name = "model" }
+
+function on_model.buried() end
+
+function on_model.url()
+  require "spec.support.model"
+  return "model://" .. required("DLOCK_TEST_DIR") .. "/model"
+end
+
+function on_model.waiters(key)
+  return asked("model", on_model, function(e)
+    return #(finish(e:inspect(key)) or { waiters = {} }).waiters
+  end)
+end
+
+function on_model.leftovers(prefix)
+  return asked("model", on_model, function(e)
+    return assert(finish(e:list(prefix)))
+  end)
+end
+
 return { on_redis, on_rediss, on_zookeeper, on_file, on_sentinel,
-  closed = on_closed }
+  closed = on_closed, model = on_model }

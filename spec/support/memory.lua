@@ -1,5 +1,5 @@
--- The test-only store of spec/c/memory_store.c for the Lua that runs; the
--- engine's specs use it where a server would only be in the way.
+-- The test-only stores of spec/c for the Lua that runs: memory_store.c, where
+-- a server would only be in the way, and model_store.c (support/model.lua).
 local M = {}
 
 local function lua_package()
@@ -22,8 +22,8 @@ local function open(name)
   return assert(package.loadlib(path, "luaopen_" .. name))()
 end
 
--- The store type, for core.engine (or the `later` one, which was built for
--- another version).
+-- The store type, for core.engine; also the `later` one, which was built for
+-- another version, and the `model`.
 function M.load(name)
   return open((name or "memory") .. "_store")
 end

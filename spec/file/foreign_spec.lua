@@ -202,6 +202,16 @@ describe("file store among foreign files", function()
       end)
   end
 
+  it("takes no other key's file for its own that got its descriptor", function()
+    local a, b = tool.start(dir), tool.start(dir)
+    a:hold("a", "key")
+    b:hold("b", "other")
+    assert.are.equal("- stolen", a:ask("steal", dir .. "/key", dir .. "/other"))
+    a:send("release", "a")
+    a:expect("^a released$")
+    b:hold("b2", "key")
+  end)
+
   it("writes to no file that took the place of a store's pipe", function()
     local a, b = tool.start(dir), tool.start(dir)
     a:hold("a", "key")

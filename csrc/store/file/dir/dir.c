@@ -20,7 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -213,7 +212,7 @@ enum dlk_code dlk_file_dir_open(struct dlk_file_dir *d, struct dlk_error *err) {
 bool dlk_file_dir_lost(const struct dlk_file_dir *d) {
   struct stat here, there;
   return fstat(d->fd, &here) != 0 || lstat(d->path, &there) != 0 ||
-         here.st_dev != there.st_dev || here.st_ino != there.st_ino;
+         !dlk_file_same(&here, &there);
 }
 
 DIR *dlk_file_dir_list(const struct dlk_file_dir *d) {
@@ -299,19 +298,23 @@ int dlk_file_own_open(struct dlk_file_dir *d, const char *name, mode_t mode,
   return fd;
 }
 
+bool dlk_file_same(const struct stat *a, const struct stat *b) {
+  return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
 /* After a change of user we may not look; then only deletion counts. */
 bool dlk_file_named(const struct dlk_file_dir *d, const char *name, int fd,
-                    mode_t *mode) {
+                    struct stat *file) {
   struct stat there, st;
   if (fstat(fd, &st) != 0)
     return false;
   if (fstatat(d->fd, name, &there, AT_SYMLINK_NOFOLLOW) != 0) {
     if (errno == ENOENT || st.st_nlink == 0)
       return false;
-  } else if (there.st_dev != st.st_dev || there.st_ino != st.st_ino) {
+  } else if (!dlk_file_same(&there, &st)) {
     return false;
   }
-  if (mode != NULL)
-    *mode = st.st_mode & 07777;
+  if (file != NULL)
+    *file = st;
   return true;
 }

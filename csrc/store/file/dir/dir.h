@@ -4,7 +4,7 @@
 #define DLK_STORE_FILE_DIR_DIR_H
 
 #include <dirent.h>
-#include <sys/types.h>
+#include <sys/stat.h>
 #include <uv.h>
 
 #include "core/list.h"
@@ -81,9 +81,10 @@ DIR *dlk_file_dir_list(const struct dlk_file_dir *d);
  * a file to be made, or 0. alone: it must have no second name. */
 int dlk_file_own_open(struct dlk_file_dir *d, const char *name, mode_t mode,
                       bool alone);
-/* mode: the file's mode, or NULL. */
+/* file: the descriptor's, or NULL. */
 bool dlk_file_named(const struct dlk_file_dir *d, const char *name, int fd,
-                    mode_t *mode);
+                    struct stat *file);
+bool dlk_file_same(const struct stat *a, const struct stat *b);
 /* Whether an empty file may be ours. */
 bool dlk_file_marked(mode_t mode);
 

@@ -8,10 +8,15 @@
  *     earlier entry is in the table, a later one meets K1.
  * K3  The last fence is in "~store" before the name goes.
  * K4  Idle files are deleted when they leave the cache, when the store closes,
- *     and by the sweep. */
+ *     and by the sweep.
+ * K5  A descriptor is asked for its file unless it shows the header (`seen`, by
+ *     its checksum) that it showed when it was asked: no other file has that
+ *     one. So a number that the program closed leads to no other file of ours.
+ */
 #include "store/file/dir/key.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -33,8 +38,26 @@ static void forget(struct dlk_file_dir *d, struct dlk_file_key *k) {
   free(k);
 }
 
+/* Whether the name leads to the file that was opened (K1). */
 static bool named(const struct dlk_file_dir *d, struct dlk_file_key *k) {
-  return dlk_file_named(d, k->name, k->fd, &k->mode);
+  struct stat there;
+  if (fstatat(d->fd, k->name, &there, AT_SYMLINK_NOFOLLOW) != 0 ||
+      !dlk_file_same(&there, &k->file))
+    return dlk_file_named(d, k->name, k->fd, &k->file);
+  k->file = there;
+  return true;
+}
+
+/* K5 */
+static int read_table(struct dlk_file_dir *d, struct dlk_file_key *k) {
+  struct stat st;
+  int error = dlk_file_table_load(&d->table, k->fd);
+  if (error == 0 && d->table.head.check == k->seen)
+    return 0;
+  if (fstat(k->fd, &st) != 0 || !dlk_file_same(&st, &k->file))
+    return ESTALE;
+  k->seen = d->table.head.check;
+  return error;
 }
 
 /* ---- closing ---- */
@@ -182,14 +205,15 @@ static int begin(struct dlk_file_dir *d, struct dlk_file_key *k) {
 /* A new table or a remnant is begun anew. Without our magic a file is damaged
  * if we saw that before, or a loss of power may have taken it. */
 static int load(struct dlk_file_dir *d, struct dlk_file_key *k) {
-  int error = dlk_file_table_load(&d->table, k->fd);
+  mode_t mode = k->file.st_mode & 07777;
+  int error = read_table(d, k);
   if (d->read_only && (error != 0 || dlk_file_remnant(d)))
     return error == 0 || error == ENODATA ? ENOENT : error;
   if (d->read_only)
     return 0;
-  if (error == ENODATA && k->mode == DLK_FILE_NEW)
+  if (error == ENODATA && mode == DLK_FILE_NEW)
     return begin(d, k);
-  if ((error == ENODATA && dlk_file_marked(k->mode)) ||
+  if ((error == ENODATA && dlk_file_marked(mode)) ||
       ((error == ENODATA || error == EPROTO) && k->checked))
     return EUCLEAN;
   if (error != 0)
@@ -301,7 +325,9 @@ int dlk_file_key_enter_own(struct dlk_file_dir *d, const char *key, size_t len,
 
 int dlk_file_key_leave(struct dlk_file_dir *d, struct dlk_file_key *k) {
   int error = dlk_file_table_commit(&d->table);
-  if (error == 0 && k->mode != DLK_FILE_MADE)
+  if (error == 0)
+    k->seen = d->table.head.check;
+  if (error == 0 && (k->file.st_mode & 07777) != DLK_FILE_MADE)
     fchmod(k->fd, DLK_FILE_MADE);
   if (error == EUCLEAN) {
     mend(d, k);
@@ -325,11 +351,11 @@ int dlk_file_key_peek(struct dlk_file_dir *d, const char *key, size_t len,
     int error = find(d, key, len, false, &k);
     if (error != 0 || k == NULL)
       return dlk_file_key_gone(error) ? ENOENT : error;
-    if (!named(d, k)) {
+    error = named(d, k) ? read_table(d, k) : ESTALE;
+    if (error == ESTALE) {
       forget(d, k);
       continue;
     }
-    error = dlk_file_table_load(&d->table, k->fd);
     if (error == ENODATA || error == EPROTO)
       return ENOENT;
     if (error != 0)

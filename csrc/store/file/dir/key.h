@@ -3,6 +3,7 @@
 #define DLK_STORE_FILE_DIR_KEY_H
 
 #include <string.h>
+#include <sys/stat.h>
 
 #include "store/file/dir/dir.h"
 #include "store/file/format/name.h"
@@ -12,7 +13,8 @@ struct dlk_file_key {
   struct dlk_list link;
   int fd;
   bool checked; /* the key in the file is this one */
-  mode_t mode;
+  struct stat file;
+  uint64_t seen; /* K5 */
   char name[DLK_FILE_NAME];
   size_t len;
   char key[]; /* with the prefix */

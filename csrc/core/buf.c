@@ -1,3 +1,4 @@
+/* A byte buffer that grows and remembers a failed allocation. */
 #include "core/buf.h"
 
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* A reference count. */
 #ifndef DLK_CORE_COUNT_H
 #define DLK_CORE_COUNT_H
 

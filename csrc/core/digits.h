@@ -1,3 +1,4 @@
+/* Reads decimal digits. */
 #ifndef DLK_CORE_DIGITS_H
 #define DLK_CORE_DIGITS_H
 

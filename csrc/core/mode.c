@@ -1,3 +1,4 @@
+/* Names of modes. */
 #include "core/mode.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Looks options up by name. */
 #include "core/option.h"
 
 #include <string.h>

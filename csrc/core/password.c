@@ -1,3 +1,4 @@
+/* Reads a password from a file. */
 #include "core/password.h"
 
 #include <errno.h>

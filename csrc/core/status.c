@@ -1,3 +1,4 @@
+/* Names of codes, and texts of errors. */
 #include "core/status.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Random bytes, drawn from the system in blocks. */
 #ifndef DLK_ENGINE_RANDOM_H
 #define DLK_ENGINE_RANDOM_H
 

@@ -1,3 +1,4 @@
+/* Writes the counters and histograms that stats() reads. */
 #ifndef DLK_ENGINE_STATS_H
 #define DLK_ENGINE_STATS_H
 

@@ -1,3 +1,4 @@
+/* Makes a loop with its descriptors and its thread, and takes it down. */
 #include "loop/life.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* How a loop begins and ends. */
 #ifndef DLK_LOOP_LIFE_H
 #define DLK_LOOP_LIFE_H
 

@@ -1,3 +1,4 @@
+/* An eventfd that ends the sleep. */
 #include "loop/sleeper.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* The renewal thread, from its start to its end. */
 #ifndef DLK_LOOP_THREAD_H
 #define DLK_LOOP_THREAD_H
 

@@ -1,3 +1,4 @@
+/* An eventfd that wakes the listener, or a socket. */
 #include "loop/wakeup.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Functions of newer Luas for older ones. */
 #include "lua/compat.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* dlock.store.file for Lua. */
 #include "lua/binding.h"
 #include "store/file/file.h"
 

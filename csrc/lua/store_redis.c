@@ -1,3 +1,4 @@
+/* dlock.store.redis for Lua. */
 #include "lua/binding.h"
 #include "store/redis/redis.h"
 

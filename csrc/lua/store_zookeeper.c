@@ -1,3 +1,4 @@
+/* dlock.store.zookeeper for Lua. */
 #include "lua/binding.h"
 #include "store/zookeeper/zookeeper.h"
 

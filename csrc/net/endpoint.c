@@ -1,3 +1,4 @@
+/* The endpoint with one address, and addresses as text. */
 #include "net/endpoint.h"
 
 #include <stdio.h>

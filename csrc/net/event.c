@@ -1,3 +1,4 @@
+/* Puts the URL before the text of an event. */
 #include "net/event.h"
 
 #include <stdarg.h>

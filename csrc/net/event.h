@@ -1,3 +1,4 @@
+/* A connection's news for on_event, which begin with the URL. */
 #ifndef DLK_NET_EVENT_H
 #define DLK_NET_EVENT_H
 

@@ -1,3 +1,4 @@
+/* The TLS client of a store's connections, made from its options. */
 #ifndef DLK_NET_TLS_H
 #define DLK_NET_TLS_H
 

@@ -1,3 +1,4 @@
+/* An OpenSSL context with the certificates of the settings. */
 #ifndef DLK_TLS_CONTEXT_H
 #define DLK_TLS_CONTEXT_H
 

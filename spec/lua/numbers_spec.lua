@@ -33,7 +33,7 @@ describe("the same in C and in Lua:", function()
     local first, last = read(SCRIPTS .. "range.lua")
       :match "local FIRST, END = (%d+), (%d+)"
     assert.equal(of(read "csrc/store/redis/op/fence.h",
-      "#define DLK_REDIS_FENCE_SEEDED INT64_C%((%d+)%)"), tonumber(first))
+      "#define DLK_REDIS_FENCE_FIRST INT64_C%((%d+)%)"), tonumber(first))
     assert.equal(of(store_h, "#define DLK_FENCE_END INT64_C%((%d+)%)"),
       tonumber(last))
   end)

@@ -1,3 +1,4 @@
+/* A1 to A3 as functions. */
 #include "store/kit/admission.h"
 
 enum dlk_beside dlk_beside(struct dlk_want a, struct dlk_want b) {

@@ -1,3 +1,4 @@
+/* Pipes: each store reads one, and others see by it whether it lives. */
 #ifndef DLK_STORE_FILE_DIR_LIVENESS_H
 #define DLK_STORE_FILE_DIR_LIVENESS_H
 

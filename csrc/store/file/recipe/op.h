@@ -1,3 +1,4 @@
+/* An operation from submit to its end, with its pauses and retries. */
 #ifndef DLK_STORE_FILE_RECIPE_OP_H
 #define DLK_STORE_FILE_RECIPE_OP_H
 

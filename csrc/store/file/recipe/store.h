@@ -1,3 +1,4 @@
+/* The store, and its entries in tables. */
 #ifndef DLK_STORE_FILE_RECIPE_STORE_H
 #define DLK_STORE_FILE_RECIPE_STORE_H
 

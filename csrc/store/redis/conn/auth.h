@@ -1,3 +1,4 @@
+/* The AUTH command, with a password that may change. */
 #ifndef DLK_STORE_REDIS_CONN_AUTH_H
 #define DLK_STORE_REDIS_CONN_AUTH_H
 

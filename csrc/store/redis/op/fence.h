@@ -5,8 +5,8 @@
 #include "store/redis/conn/link.h"
 #include "store/redis/op/lately.h"
 
-/* Fences below are of a counter that did not begin at the clock. */
-#define DLK_REDIS_FENCE_SEEDED INT64_C(1000000000000)
+/* A lower count is no fence of ours (include/range.lua). */
+#define DLK_REDIS_FENCE_FIRST INT64_C(1000000000000)
 
 struct dlk_redis_fences {
   const struct dlk_redis_link *link;

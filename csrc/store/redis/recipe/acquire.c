@@ -51,7 +51,7 @@ static void tried(struct dlk_redis_try *t, const redisReply *reply) {
   int64_t fence = take                       ? dlk_redis_number(reply, -1)
                   : strcmp(word, "got") == 0 ? dlk_redis_int(reply, 1, -1)
                                              : -1;
-  if (fence >= DLK_REDIS_FENCE_SEEDED) {
+  if (fence >= DLK_REDIS_FENCE_FIRST) {
     dlk_redis_granted(t, fence, t->call.req.sent, 0);
   } else if (take && reply->type == REDIS_REPLY_STRING) {
     occupied(t, reply);

@@ -41,7 +41,7 @@ static struct dlk_value *known(struct dlk_value *v, const redisReply *token,
     memcpy(digits, token->str, DLK_REDIS_ID);
   int64_t id = strtoll(digits, NULL, 16);
   v = dlk_value_set(v, "hold", dlk_value_int(DLK_REDIS_ID_FIRST - id));
-  if (!noted && (n < DLK_REDIS_FENCE_SEEDED || n >= DLK_FENCE_END))
+  if (!noted && (n < DLK_REDIS_FENCE_FIRST || n >= DLK_FENCE_END))
     return v;
   v = dlk_value_set(v, "fence", dlk_value_int(n));
   return noted ? v : dlk_value_set(v, "fence_at_most", dlk_value_bool(true));

@@ -225,27 +225,6 @@ return function(t, it, timed)
     assert.are.same({ 1, 3 }, heard)
   end)
 
-  it("on_lost of more leases than events are kept", function()
-    local store = t:open { session_timeout = 10, io_timeout = 10 }
-    local key, heard = t:key(), 0
-    local leases = {}
-    for i = 1, 1100 do
-      leases[i] = assert(store:lock(key .. "-" .. i,
-        { ttl = 60, renew = false }))
-      leases[i]:on_lost(function() heard = heard + 1 end)
-    end
-    for i = 1, #leases do
-      local ok, message, code = leases[i]:extend(0.1)
-      -- The answer of a server that is slow just now may come too late.
-      assert(ok or code == "lost", message)
-    end
-    t:eventually("all lost", function()
-      store:ping()
-      return heard == 1100
-    end)
-    leases = nil -- luacheck: ignore
-  end)
-
   it("errors in on_lost, which go to on_event", function()
     local events, ran = {}, 0
     local store, key = t:open { on_event = function(event)

@@ -46,7 +46,7 @@ end
 
 -- Until `least` requests came, and then none.
 local function settle(least)
-  local count, more = 0, 0
+  local count, more = 0
   repeat
     uv.sleep(QUIET)
     more = requests()

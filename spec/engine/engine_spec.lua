@@ -40,10 +40,6 @@ local function threads_beside(others)
   return found
 end
 
-local function pid()
-  return assert(io.open("/proc/self/stat")):read("*n")
-end
-
 describe("engine", function()
   local e
 
@@ -64,43 +60,6 @@ describe("engine", function()
     e = open { io_timeout = 10 }
   end
 
-  it("takes and releases, and a second release has the same result", function()
-    local lease = assert(acquire(e, "a"))
-    assert.is_true(core.held(lease))
-    assert.equal("a", lease.key)
-    assert.equal("exclusive", lease.mode)
-    assert.is_true(finish(core.release(lease)))
-    assert.is_false(core.held(lease))
-    assert.is_true(finish(core.release(lease)))
-  end)
-
-  it("names us host/pid, or as the option says", function()
-    assert.matches("/" .. ("%d"):format(pid()) .. "$", acquire(e, "a").owner)
-    assert.equal("me", acquire(e, "b", { owner = "me" }).owner)
-  end)
-
-  it("says busy to a try and timeout to a wait, and when", function()
-    local lease = acquire(e, "a")
-    local got, message, code = acquire(e, "a", { wait = false })
-    assert.is_nil(got)
-    assert.equal("busy", code)
-    assert.matches("^busy: 'a'", message)
-    local before = core.now()
-    got, message, code = acquire(e, "a", { timeout = 0.1 })
-    assert.is_nil(got)
-    assert.equal("timeout", code)
-    assert.matches("memory/1", message)
-    assert.is_true(core.now() - before >= 0.1)
-    assert.is_true(core.held(lease))
-  end)
-
-  it("renews while Lua computes", function()
-    local lease = acquire(e, "a", { ttl = 0.9 })
-    compute(1.1)
-    assert.is_true(core.held(lease))
-    assert.equal("busy", (select(3, acquire(e, "a", { wait = false }))))
-  end)
-
   it("goes on renewing when a renewal fails", function()
     local lease = acquire(e, "flaky:a", { ttl = 0.9 })
     compute(1.1)
@@ -113,14 +72,6 @@ describe("engine", function()
     assert.is_false(core.held(lease))
     assert.equal(0, core.remaining(lease))
     assert.equal("lost", (select(3, finish(core.release(lease)))))
-    assert.is_truthy(acquire(e, "a", { timeout = 1 }))
-  end)
-
-  it("ends a lease at max_hold although it is renewed", function()
-    local lease = acquire(e, "a", { ttl = 0.3, max_hold = 0.5 })
-    local before = core.now()
-    assert.is_true(finish(core.wait_lost(lease, 5)))
-    assert.is_true(core.now() - before < 3)
     assert.is_truthy(acquire(e, "a", { timeout = 1 }))
   end)
 
@@ -412,18 +363,6 @@ describe("engine's end", function()
     assert.is_truthy(e)
   end)
 
-  it("leaves no thread and no descriptor", function()
-    local e = open()
-    finish(e:close(1))
-    local before = leaks.snapshot()
-    for _ = 1, 20 do
-      e = open()
-      acquire(e, "a")
-      assert.is_true(finish(e:close(1)))
-    end
-    assert.same({}, leaks.since(before, 5))
-  end)
-
   it("cancels waits, releases leases, and says closed from then on", function()
     local e = open()
     local lease = acquire(e, "a")
@@ -482,25 +421,6 @@ describe("engine's end", function()
     local found, message, code = finish(e:inspect("k"))
     assert.same({ nil, "unsupported: 'k': the store 'memory:' cannot do that",
       "unsupported" }, { found, message, code })
-    finish(e:close(1))
-  end)
-
-  it("has every signal of the host blocked in its thread", function()
-    local before, e = leaks.threads(), open()
-    acquire(e, "a")
-    local thread = threads_beside(before)[1]
-    assert.equal("dlock-renewal", thread.name)
-    local status = assert(io.open("/proc/self/task/" .. thread.id
-      .. "/status"))
-    local blocked = status:read("*a"):match("SigBlk:%s*(%x+)")
-    status:close()
-    -- HUP INT QUIT USR1 USR2 PIPE ALRM TERM CHLD WINCH, bit n - 1 each
-    for _, n in ipairs { 1, 2, 3, 10, 12, 13, 14, 15, 17, 28 } do
-      local digit = tonumber(blocked:sub(-(math.floor((n - 1) / 4) + 1),
-        -(math.floor((n - 1) / 4) + 1)), 16)
-      local bit = math.floor(digit / 2 ^ ((n - 1) % 4)) % 2
-      assert.equal(1, bit, "signal " .. n)
-    end
     finish(e:close(1))
   end)
 end)

@@ -120,10 +120,11 @@ describe("simulated network", function()
       return most
     end
 
-    it("asks every 20 s", function()
+    it("asks every 20 s, each client at four moments of a second", function()
       at_rest()
-      local times, count = {}, 0
-      for _, a in ipairs(asks_of(3, crowd:watch(40))) do
+      local times, count, ticks = {}, 0, {}
+      local asks = crowd:watch(40)
+      for _, a in ipairs(asks_of(3, asks)) do
         times[a.token] = (times[a.token] or 0) + 1
       end
       for _, n in pairs(times) do
@@ -131,11 +132,6 @@ describe("simulated network", function()
         assert.equal(2, n)
       end
       assert.equal(124, count)
-    end)
-
-    it("asks at four moments of a second, each client at others", function()
-      at_rest()
-      local asks, ticks = crowd:watch(20), {}
       for i = 2, 3 do
         for _, a in ipairs(asks_of(i, asks)) do
           ticks[i] = ticks[i] or a.written % 0.25e9
@@ -145,15 +141,12 @@ describe("simulated network", function()
       assert.are_not.equal(ticks[2], ticks[3])
     end)
 
-    it("is spread evenly again when all asked at once", function()
+    it("is spread evenly again when all asked at once, and has its queue for as"
+      .. " long as it stands", function()
       at_rest()
       crowd:subscribe_anew()
       assert.is_true(most_in_a_second(asks_of(3, crowd:watch(1))) >= 124)
       assert.is_true(most_in_a_second(asks_of(3, crowd:watch(20))) < 20)
-    end)
-
-    it("has its queue for as long as it stands", function()
-      at_rest()
       for _ = 1, 8 do
         crowd:pass(12)
         local n, left = crowd:standing()

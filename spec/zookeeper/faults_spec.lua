@@ -206,51 +206,6 @@ describe("with ZooKeeper in trouble,", function()
     assert(store:lock(k, { timeout = 10 })):release()
   end)
 
-  it("a waiter whose session expired joins anew", function()
-    local store, k = through { session_timeout = 2 }, key()
-    local holder = assert(open():lock(k))
-    local e = common.engine(store)
-    local ticket = e.start(k, { 0, 0 }, 30)
-    common.queued(k, 2)
-    local old = {}
-    for _, path in ipairs(common.nodes(k .. "/")) do old[path] = true end
-    between:hold("both")
-    between:refuse(true)
-    common.eventually("the session expired", function()
-      return #common.nodes(k .. "/") == 1
-    end)
-    between:discard()
-    between:close()
-    between:refuse(false)
-    common.queued(k, 2)
-    holder:release()
-    local lease = assert(e.finish(ticket))
-    local now = common.nodes(k .. "/")
-    assert.are.equal(1, #now)
-    assert.is_nil(old[now[1]])
-    lease:release()
-  end)
-
-  it("a waiter whose node an admin deletes joins anew", function()
-    local store, k = open(), key()
-    local holder = assert(store:lock(k))
-    local e = common.engine(open())
-    local ticket = e.start(k, { 0, 0 }, 30)
-    common.queued(k, 2)
-    local mine
-    for _, path in ipairs(common.nodes(k .. "/")) do
-      local seq = tonumber(path:match("%d+$"))
-      if not mine or seq > tonumber(mine:match("%d+$")) then mine = path end
-    end
-    assert(common.guard(holder, "DELETE", mine))
-    common.eventually("a new node", function()
-      local nodes = common.nodes(k .. "/")
-      return #nodes == 2 and nodes[1] ~= mine and nodes[2] ~= mine
-    end)
-    holder:release()
-    assert(e.finish(ticket)):release()
-  end)
-
   timed("a server nobody listens on, or that never answers, is unavailable in "
     .. "bounded time", function()
     local dead = open { url = "zookeeper://127.0.0.1:9", timeout = 1,
@@ -321,23 +276,6 @@ describe("with ZooKeeper in trouble,", function()
       common.clean_up()
       s:stop()
     end)
-
-  it("a leader that is killed takes no lock with it", function()
-    local ensemble, k = zk.start_ensemble(3, { tick = 3000 }), key()
-    local store = open { url = ensemble.url, session_timeout = 60 }
-    local lease = assert(store:lock(k, { timeout = 20 }))
-    ensemble[ensemble:leader()]:kill()
-    local other = open { url = ensemble.url, session_timeout = 60 }
-    assert.is_nil((other:lock(k, { timeout = 3 })))
-    common.eventually("extended", function() return lease:extend() end, 40)
-    assert.is_true(lease:held())
-    assert(lease:release(10))
-    local after = assert(other:lock(k, { timeout = 20 }))
-    assert.is_true(after.fence > lease.fence)
-    assert(after:release(10))
-    common.clean_up()
-    ensemble:stop()
-  end)
 
   it("watches do not pile up", function()
     local store, k = open(), key()

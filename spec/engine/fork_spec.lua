@@ -168,11 +168,11 @@ describe("after a fork", function()
     timed("a child that ends takes nothing with it, " .. subject.name,
       function()
         expect(run(subject.url(), key(), [[
-          local lease = assert(store:lock(key, { ttl = 2 }))
+          local lease = assert(store:lock(key, { ttl = 1 }))
           fork()
           if in_child() then os.exit(0, true) end
           wait()
-          local until_ = require("dlock.core").now() + 2.5
+          local until_ = require("dlock.core").now() + 1.3
           repeat until require("dlock.core").now() > until_
           say(lease:held(), lease:release())
         ]], 2), "parent true true")

@@ -44,27 +44,28 @@ local SCRIPT = [[
 describe("a holder whose server is silent", function()
   after_each(function() process.close_all() end)
 
-  for _, name in ipairs { "REDIS", "REDISS", "ZOOKEEPER" } do
-    it("waits without work: " .. name:lower(), function()
+  it("waits without work", function()
+    local gates, holders = {}, {}
+    for _, name in ipairs { "REDIS", "REDISS", "ZOOKEEPER" } do
       local between = proxy.start(assert(os.getenv("DLOCK_TEST_" .. name)))
-      local holders = {}
-      for i, how in ipairs { "thread", "caller", "loop" } do
-        holders[i] = process.spawn { script = SCRIPT,
+      gates[#gates + 1] = between
+      for _, how in ipairs { "thread", "caller", "loop" } do
+        local p = process.spawn { script = SCRIPT,
           args = { between.url, "silent-" .. name .. how, how } }
-        holders[i]:expect("^held$")
+        holders[name .. " " .. how] = p
+        p:expect("^held$")
       end
-      between:hold("down")
-      for _, p in ipairs(holders) do p:write("silent\n") end
-      for _, p in ipairs(holders) do
-        local busy = tonumber(p:read_line(30))
-        assert(busy < 0.12, busy) -- of 4 seconds
-      end
-      between:release("down")
-      for _, p in ipairs(holders) do
-        p:write("over\n")
-        p:wait(30)
-      end
-      between:stop()
-    end)
-  end
+    end
+    for _, between in ipairs(gates) do between:hold("down") end
+    for _, p in pairs(holders) do p:write("silent\n") end
+    for name, p in pairs(holders) do
+      local busy = tonumber(p:read_line(30))
+      assert(busy < 0.12, name .. ": " .. busy) -- of 4 seconds
+    end
+    for _, between in ipairs(gates) do between:release("down") end
+    for _, p in pairs(holders) do
+      p:write("over\n")
+      p:wait(30)
+    end
+  end)
 end)

@@ -3,7 +3,6 @@
 #ifndef DLK_CORE_OPTION_H
 #define DLK_CORE_OPTION_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

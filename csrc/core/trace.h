@@ -4,7 +4,6 @@
 #define DLK_CORE_TRACE_H
 
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -3,7 +3,6 @@
  * its requests. Tickets and leases refer to the anchor, the table in the
  * uservalue, so an engine is collected after them. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "lua/binding.h"
 

@@ -67,7 +67,8 @@ enum dlk_op_kind {
 };
 
 /* How much is asked for. Exclusive is units 0, a reader 1 unit of cap 0 (no
- * limit); p permits of a semaphore of n are p units of cap n. */
+ * limit); p permits of a semaphore of n are p units of cap n, and never more.
+ */
 struct dlk_want {
   uint32_t units, cap;
 };

@@ -519,12 +519,8 @@ static void ask(struct dlk_timer *timer, int64_t sent) {
 
 /* Says what this store cannot do. */
 static void check(const struct dlk_op *op, struct dlk_error *err) {
-  const struct dlk_lease *l = op->lease;
-  if (op->kind == DLK_OP_ACQUIRE && l->value_len > VALUE_MAX)
+  if (op->kind == DLK_OP_ACQUIRE && op->lease->value_len > VALUE_MAX)
     dlk_error_set(err, DLK_INVALID, "values have at most %d bytes", VALUE_MAX);
-  else if (op->kind == DLK_OP_ACQUIRE && !dlk_within(l->want, 0))
-    dlk_error_set(err, DLK_INVALID, "%u permits asked of a semaphore of %u",
-                  (unsigned)l->want.units, (unsigned)l->want.cap);
   else if (op->kind == DLK_OP_LIST && op->text_len > 0 &&
            (op->text_len > 4 || strspn(op->text, "0123456789") != op->text_len))
     err->code = DLK_INVALID;

@@ -46,7 +46,7 @@ return {
     { name = "a try does not look whether the holder lives", file = WAIT,
       find = "if (!queue || !f->op->wait) dlk_file_settle(d);", put = "" },
     { name = "a release of what is not ours says ok", file = HOLD,
-      find = "if (!ours) dlk_file_end_lost(f);",
-      put = "if (!ours) dlk_file_end(f, NULL);" },
+      find = "return; } dlk_file_end_held(f, ours); }",
+      put = "return; } dlk_file_end_held(f, true); }" },
   },
 }

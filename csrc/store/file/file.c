@@ -17,7 +17,6 @@
 #include <string.h>
 
 #include "store/file/recipe/steps.h"
-#include "store/kit/admission.h"
 
 #define PATH_LIMIT 4000
 #define PREFIX_LIMIT 256
@@ -57,20 +56,16 @@ static void step(struct dlk_file_op *f) {
 
 static void submit(void *store, struct dlk_op *op) {
   struct dlk_file_op *f = op->data;
-  const struct dlk_lease *lease = op->lease;
-  struct dlk_error err = {.code = DLK_OK};
+  struct dlk_error err;
   dlk_file_op_begin(store, op, step);
-  if (op->kind == DLK_OP_ACQUIRE && lease->value_len > DLK_FILE_VALUE)
-    dlk_error_set(&err, DLK_INVALID,
-                  "the file store can publish values of at most %d bytes",
-                  DLK_FILE_VALUE);
-  else if (op->kind == DLK_OP_ACQUIRE && !dlk_within(lease->want, 0))
-    dlk_error_set(&err, DLK_INVALID, "%u permits asked of a semaphore of %u",
-                  (unsigned)lease->want.units, (unsigned)lease->want.cap);
-  if (err.code == DLK_OK)
+  if (op->kind != DLK_OP_ACQUIRE || op->lease->value_len <= DLK_FILE_VALUE) {
     step(f);
-  else /* never granted, it would block all behind it */
-    dlk_file_end(f, &err);
+    return;
+  }
+  dlk_error_set(&err, DLK_INVALID,
+                "the file store can publish values of at most %d bytes",
+                DLK_FILE_VALUE);
+  dlk_file_end(f, &err);
 }
 
 static void cancel(void *store, struct dlk_op *op) {

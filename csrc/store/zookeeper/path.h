@@ -3,7 +3,6 @@
 #define DLK_STORE_ZOOKEEPER_PATH_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 /* An absolute path by the servers' rules, or "". */
 bool dlk_zk_path_ok(const char *path);

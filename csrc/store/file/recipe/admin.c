@@ -97,8 +97,7 @@ void dlk_file_ping(struct dlk_file_op *f) {
     return;
   }
   dlk_file_unlock(d->meta);
-  double took = (double)(d->host->now(d->host) - sent) / (double)DLK_SEC;
-  conclude(f, NULL, dlk_value_number(took));
+  conclude(f, NULL, dlk_value_number(seconds(d->host->now(d->host) - sent)));
 }
 
 void dlk_file_locked(struct dlk_file_op *f) {
@@ -194,7 +193,7 @@ void dlk_file_downgrade(struct dlk_file_op *f) {
   if (error == ECANCELED)
     return;
   if (error == ENOENT) {
-    dlk_file_end_lost(f);
+    dlk_file_end_held(f, false);
     return;
   }
   uint64_t seq = t->head.seq;
@@ -208,12 +207,8 @@ void dlk_file_downgrade(struct dlk_file_op *f) {
     d->holders_changed = true;
     dlk_file_grant(d);
   }
-  if (!dlk_file_finish_first(f, k, seq))
-    return;
-  if (ours)
-    dlk_file_end(f, NULL);
-  else
-    dlk_file_end_lost(f);
+  if (dlk_file_finish_first(f, k, seq))
+    dlk_file_end_held(f, ours);
 }
 
 /* The key, without its prefix, in a file that is held or waited for; -1: none,
@@ -262,21 +257,20 @@ void dlk_file_list(struct dlk_file_op *f) {
     dlk_file_fail(f, errno);
     return;
   }
-  if (f->op->text_len > 0)
+  if (op->text_len > 0)
     seekdir(dir, (long)from);
   struct dlk_value *keys = dlk_value_list();
-  size_t found = 0, limit = f->op->limit == 0 ? DLK_PAGE_MAX : f->op->limit;
+  size_t found = 0, limit = op->limit == 0 ? DLK_PAGE_MAX : op->limit;
   const struct dirent *entry = NULL;
   for (int i = 0; i < DLK_PAGE_MAX && found < limit; i++) {
     char key[DLK_FILE_NAMED];
     entry = readdir(dir);
     if (entry == NULL)
       break;
-    if (entry->d_name[0] == '.')
+    if (entry->d_name[0] == '.' ||
+        (entry->d_name[0] == '~' && entry->d_name[1] != 'h'))
       continue;
-    if (entry->d_name[0] == '~' && entry->d_name[1] != 'h')
-      continue;
-    long n = used_key(d, entry->d_name, f->op, key);
+    long n = used_key(d, entry->d_name, op, key);
     if (n < 0)
       continue;
     keys = dlk_value_add(keys, dlk_value_string(key, (size_t)n));

@@ -32,10 +32,7 @@ void dlk_file_release(struct dlk_file_op *f) {
     if (!dlk_file_finish_first(f, k, seq))
       return;
   }
-  if (!ours)
-    dlk_file_end_lost(f);
-  else
-    dlk_file_end(f, NULL);
+  dlk_file_end_held(f, ours);
 }
 
 /* Under the mutex. ENOENT: not ours. Inspect shows the slot's ttl. */
@@ -88,14 +85,12 @@ void dlk_file_extend(struct dlk_file_op *f) {
     error = dlk_file_ttl_keep(d, f->op->ttl);
   if (error == 0)
     error = check_hold(d, lease, f->op->ttl);
-  if (error == ENOENT) {
-    dlk_file_end_lost(f);
-  } else if (error != 0) {
-    dlk_file_fail(f, error);
-  } else {
+  if (error == 0)
     lease->sent = now;
-    dlk_file_end(f, NULL);
-  }
+  if (error == 0 || error == ENOENT)
+    dlk_file_end_held(f, error == 0);
+  else
+    dlk_file_fail(f, error);
   if (all_lost)
     lose_all(s);
 }

@@ -106,12 +106,13 @@ void dlk_file_end(struct dlk_file_op *f, const struct dlk_error *err) {
 
 void dlk_file_end_code(struct dlk_file_op *f, enum dlk_code code) {
   struct dlk_error err = {.code = code};
-  dlk_file_end(f, &err);
+  dlk_file_end(f, code == DLK_OK ? NULL : &err);
 }
 
-void dlk_file_end_lost(struct dlk_file_op *f) {
-  dlk_file_forget(f->store, f->op->lease->data);
-  dlk_file_end_code(f, DLK_LOST);
+void dlk_file_end_held(struct dlk_file_op *f, bool held) {
+  if (!held)
+    dlk_file_forget(f->store, f->op->lease->data);
+  dlk_file_end_code(f, held ? DLK_OK : DLK_LOST);
 }
 
 bool dlk_file_must_go_on(const struct dlk_file_op *f) {
@@ -308,9 +309,8 @@ bool dlk_file_finish(struct dlk_file_op *f, struct dlk_file_key *k) {
 
 bool dlk_file_finish_entry(struct dlk_file_op *f, struct dlk_file_key *k,
                            uint64_t seq) {
-  struct dlk_file_dir *d = &f->store->dir;
-  int error = dlk_file_commit(d, k);
-  if (d->table.head.seq != seq)
+  int error = dlk_file_commit(&f->store->dir, k);
+  if (f->store->dir.table.head.seq != seq)
     f->phase = DLK_FILE_QUEUED;
   if (error != 0)
     dlk_file_fail(f, error);

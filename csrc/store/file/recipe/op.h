@@ -56,7 +56,8 @@ bool dlk_file_must_go_on(const struct dlk_file_op *f);
 /* err NULL: it went well. */
 void dlk_file_end(struct dlk_file_op *f, const struct dlk_error *err);
 void dlk_file_end_code(struct dlk_file_op *f, enum dlk_code code);
-void dlk_file_end_lost(struct dlk_file_op *f);
+/* With a lease that is held, or lost. */
+void dlk_file_end_held(struct dlk_file_op *f, bool held);
 /* Ends it, or steps it again if it must not end yet. */
 void dlk_file_fail(struct dlk_file_op *f, int error);
 

@@ -21,7 +21,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define BACKOFF_MIN (100 * DLK_MS)
 #define BACKOFF_MAX (2 * DLK_SEC)

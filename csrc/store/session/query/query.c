@@ -6,7 +6,6 @@
 #include "store/session/query/query.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define RETRY (100 * DLK_MS)
 

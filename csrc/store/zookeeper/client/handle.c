@@ -24,7 +24,6 @@
 #include "store/zookeeper/client/hosts.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

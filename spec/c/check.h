@@ -18,19 +18,38 @@ static jmp_buf check_failed;
     }                                                                          \
   } while (0)
 
-struct check {
-  const char *name;
-  void (*run)(void);
+struct check_tests {
+  struct {
+    const char *name;
+    void (*run)(void);
+  } list[64];
+  size_t n;
 };
 
-static inline int check_all(const struct check *tests, size_t n) {
+static inline struct check_tests *check_tests(void) {
+  static struct check_tests tests;
+  return &tests;
+}
+
+/* TEST(name) { … } is a test. They run in the order in which they stand. */
+#define TEST(test)                                                             \
+  static void test(void);                                                      \
+  __attribute__((constructor)) static void check_add_##test(void) {            \
+    struct check_tests *t = check_tests();                                     \
+    t->list[t->n].name = #test;                                                \
+    t->list[t->n++].run = test;                                                \
+  }                                                                            \
+  static void test(void)
+
+static inline int check_all(void) {
+  const struct check_tests *t = check_tests();
   volatile int bad = 0;
-  for (volatile size_t i = 0; i < n; i++) {
+  for (volatile size_t i = 0; i < t->n; i++) {
     if (setjmp(check_failed) == 0) {
-      tests[i].run();
-      printf("ok %s\n", tests[i].name);
+      t->list[i].run();
+      printf("ok %s\n", t->list[i].name);
     } else {
-      printf("FAILED %s\n", tests[i].name);
+      printf("FAILED %s\n", t->list[i].name);
       bad = 1;
     }
   }

@@ -146,7 +146,7 @@ static const struct dlk_request acquire = {.kind = DLK_OP_ACQUIRE,
 
 /* ---- the tests ---- */
 
-static void no_secret_is_freed(void) {
+TEST(no_secret_is_freed) {
   secrets_freed = 0;
   begin();
   end();
@@ -157,7 +157,7 @@ static void no_secret_is_freed(void) {
 }
 
 /* It is asked for while its caller makes ready to wait, and he never does. */
-static void release_goes_on_without_its_caller(void) {
+TEST(release_goes_on_without_its_caller) {
   begin();
   struct dlk_ticket *t = ask_of(engine, &acquire, false);
   struct dlk_hold *h = dlk_ticket_take(t);
@@ -182,7 +182,7 @@ static void release_goes_on_without_its_caller(void) {
 #define WAITS 300
 
 /* None of them is answered, so the store has all of them meanwhile. */
-static void close_looks_at_each_wait_once(void) {
+TEST(close_looks_at_each_wait_once) {
   static struct dlk_ticket *waits[WAITS];
   begin();
   silent = true;
@@ -199,7 +199,7 @@ static void close_looks_at_each_wait_once(void) {
 }
 
 /* With one that stops at once all of the time is for what is under way. */
-static void close_keeps_the_time_that_a_stop_takes(void) {
+TEST(close_keeps_the_time_that_a_stop_takes) {
   for (int slow = 0; slow < 2; slow++) {
     type.stop_wait = slow ? CLOSE_TIME : 0;
     begin();
@@ -216,7 +216,7 @@ static void close_keeps_the_time_that_a_stop_takes(void) {
 }
 
 /* And with two of them the time of the one that may wait for longer. */
-static void two_closes_keep_the_time_that_a_stop_takes(void) {
+TEST(two_closes_keep_the_time_that_a_stop_takes) {
   const struct dlk_request first = {.task = DLK_TASK_CLOSE,
                                     .timeout = CLOSE_TIME};
   type.stop_wait = CLOSE_TIME;
@@ -235,7 +235,7 @@ static void two_closes_keep_the_time_that_a_stop_takes(void) {
 }
 
 /* As the owner: the store stops while a caller runs the loop. */
-static void end_is_seen_whoever_stops_the_store(void) {
+TEST(end_is_seen_whoever_stops_the_store) {
   begin();
   while (!dlk_owner_take(&engine->loop, DLK_OWNER_CALLER))
     usleep(1000);
@@ -253,17 +253,5 @@ static void end_is_seen_whoever_stops_the_store(void) {
 }
 
 int main(void) {
-  static const struct check tests[] = {
-      {"memory with a secret in it is wiped", no_secret_is_freed},
-      {"a release goes on without its caller",
-       release_goes_on_without_its_caller},
-      {"a close looks at each wait once", close_looks_at_each_wait_once},
-      {"a close keeps the time that a stop takes",
-       close_keeps_the_time_that_a_stop_takes},
-      {"two closes keep the time that a stop takes",
-       two_closes_keep_the_time_that_a_stop_takes},
-      {"the renewal thread goes, whoever has the store stopped",
-       end_is_seen_whoever_stops_the_store},
-  };
-  return check_all(tests, sizeof tests / sizeof *tests);
+  return check_all();
 }

@@ -29,7 +29,7 @@ static bool starts(const char *s, const char *with) {
 
 /* ---- status ---- */
 
-static void code_names(void) {
+TEST(code_names) {
   const char *const names[] = {
       "ok",     "busy",    "timeout", "cancelled", "lost",        "unavailable",
       "denied", "invalid", "closed",  "forked",    "unsupported",
@@ -40,7 +40,7 @@ static void code_names(void) {
   CHECK(dlk_code_name((enum dlk_code)99) != NULL);
 }
 
-static void error_texts(void) {
+TEST(error_texts) {
   struct dlk_error err = {.code = DLK_OK};
   CHECK(dlk_error_set(&err, DLK_BUSY, "%s is held", "'k'") == DLK_BUSY);
   CHECK(err.code == DLK_BUSY);
@@ -63,7 +63,7 @@ void *__wrap_malloc(size_t size) {
   return no_memory ? NULL : __real_malloc(size);
 }
 
-static void kept_errors(void) {
+TEST(kept_errors) {
   CHECK(dlk_error_keep(NULL) == NULL);
   for (unsigned i = 0; i <= DLK_CODES; i++) { /* and one that is none */
     enum dlk_code code = (enum dlk_code)i;
@@ -90,7 +90,7 @@ static void kept_errors(void) {
   }
 }
 
-static void quoting(void) {
+TEST(quoting) {
   char out[DLK_QUOTED_MAX];
   CHECK(same(dlk_quote(out, "orders:42", 9), "'orders:42'"));
   CHECK(same(dlk_quote(out, "", 0), "the store"));
@@ -125,7 +125,7 @@ int clock_gettime(clockid_t id, struct timespec *ts) {
   return (int)syscall(SYS_clock_gettime, id, ts);
 }
 
-static void times(void) {
+TEST(times) {
   int64_t a = dlk_clock_now(), b = dlk_clock_now();
   CHECK(a > 0 && b >= a);
   CHECK(asked == CLOCK_BOOTTIME);
@@ -150,7 +150,7 @@ static void times(void) {
   CHECK(ms > 0 && ms <= 1000);
 }
 
-static void deadlines(void) {
+TEST(deadlines) {
   int64_t sent = 100 * DLK_SEC;
   CHECK(dlk_lease_deadline(sent, 10 * DLK_SEC) ==
         sent + 10 * DLK_SEC - 100 * DLK_MS - 10 * DLK_MS);
@@ -169,7 +169,7 @@ struct member {
   struct dlk_list link;
 };
 
-static void lists(void) {
+TEST(lists) {
   struct dlk_list l;
   struct member m[3];
   dlk_list_init(&l);
@@ -199,7 +199,7 @@ static void lists(void) {
 
 #define NODES 300
 
-static void heap_against_model(void) {
+TEST(heap_against_model) {
   static struct dlk_heap_node node[NODES];
   struct dlk_heap h = {NULL};
   memset(node, 0, sizeof node);
@@ -221,7 +221,7 @@ static void heap_against_model(void) {
   }
 }
 
-static void heap_sorts(void) {
+TEST(heap_sorts) {
   enum { N = 100000 };
   struct dlk_heap_node *node = calloc(N, sizeof *node);
   struct dlk_heap h = {NULL};
@@ -245,7 +245,7 @@ static void heap_sorts(void) {
 
 /* ---- map ---- */
 
-static void map_against_model(void) {
+TEST(map_against_model) {
   static struct dlk_map_node both[2][NODES]; /* of one key */
   static char key[NODES][8], copy[NODES][8];
   struct dlk_map_node *node[NODES];
@@ -306,7 +306,7 @@ static void give_all(struct dlk_pool *p, void **block, size_t n, size_t size) {
     dlk_pool_give(p, block[i], size);
 }
 
-static void pool_blocks(void) {
+TEST(pool_blocks) {
   struct dlk_pool p;
   void *block[5];
   dlk_pool_init(&p, 100, 3);
@@ -358,7 +358,7 @@ static void *take_and_give(void *pool) {
 }
 
 /* As if another thread were inside. */
-static void pool_in_use(void) {
+TEST(pool_in_use) {
   struct dlk_pool p;
   dlk_pool_init(&p, 64, 3);
   size_t one = p.max ? 1 : 0; /* a sanitizer's pool keeps nothing */
@@ -375,7 +375,7 @@ static void pool_in_use(void) {
   dlk_pool_clear(&p);
 }
 
-static void pool_of_threads(void) {
+TEST(pool_of_threads) {
   struct dlk_pool p;
   pthread_t other;
   void *result;
@@ -390,7 +390,7 @@ static void pool_of_threads(void) {
 
 /* ---- buf ---- */
 
-static void buffers(void) {
+TEST(buffers) {
   struct dlk_buf b = {0};
   dlk_buf_add(&b, NULL, 0);
   CHECK(b.len == 0);
@@ -425,7 +425,7 @@ static void buffers(void) {
 
 /* A first piece of many times the first capacity, and formatted texts of
  * every length about that of the buffer on the stack. */
-static void buffers_of_all_sizes(void) {
+TEST(buffers_of_all_sizes) {
   static char piece[70000], text[200];
   struct dlk_buf b = {0};
   dlk_buf_add(&b, piece, sizeof piece);
@@ -442,7 +442,7 @@ static void buffers_of_all_sizes(void) {
 
 /* ---- value ---- */
 
-static void values(void) {
+TEST(values) {
   struct dlk_value *v = dlk_value_map();
   struct dlk_value *l = dlk_value_list();
   for (int i = 0; i < 3; i++)
@@ -473,23 +473,5 @@ static void values(void) {
 }
 
 int main(void) {
-  static const struct check tests[] = {
-      {"code names", code_names},
-      {"error texts", error_texts},
-      {"kept errors, also without memory", kept_errors},
-      {"quoting of keys", quoting},
-      {"times", times},
-      {"deadlines", deadlines},
-      {"lists", lists},
-      {"the heap against a model", heap_against_model},
-      {"the heap sorts", heap_sorts},
-      {"the map against a model", map_against_model},
-      {"blocks of a pool", pool_blocks},
-      {"a pool that is in use is passed", pool_in_use},
-      {"a pool of two threads", pool_of_threads},
-      {"buffers", buffers},
-      {"buffers of all sizes", buffers_of_all_sizes},
-      {"values", values},
-  };
-  return check_all(tests, sizeof tests / sizeof tests[0]);
+  return check_all();
 }

@@ -6,9 +6,9 @@
 
 #include <string.h>
 
-#include "engine/ticket/close.h"
 #include "engine/random.h"
 #include "engine/stats.h"
+#include "engine/ticket/close.h"
 #include "engine_store.h"
 #include "loop/owner.h"
 
@@ -167,7 +167,7 @@ static struct dlk_request extend(struct dlk_hold *h, int64_t ttl) {
 
 /* ---- the tests ---- */
 
-static void change_is_done_when_abandoned(void) {
+TEST(change_is_done_when_abandoned) {
   const struct dlk_request change = {
       .kind = DLK_OP_CHANGE, .key = "k", .key_len = 1, .timeout = DLK_FOREVER};
   begin();
@@ -179,7 +179,7 @@ static void change_is_done_when_abandoned(void) {
   end();
 }
 
-static void close_is_over_when_abandoned(void) {
+TEST(close_is_over_when_abandoned) {
   const struct dlk_request close = {.task = DLK_TASK_CLOSE, .timeout = DLK_SEC};
   begin();
   struct dlk_ticket *t = start(&close); /* the store is to be stopped */
@@ -191,7 +191,7 @@ static void close_is_over_when_abandoned(void) {
 
 /* A thread that renews reads the clock, and is preempted; another one sees that
  * the time has passed; then the first goes on with what it read. */
-static void what_was_seen_to_end_is_over(void) {
+TEST(what_was_seen_to_end_is_over) {
   begin();
   struct dlk_hold *h = hold();
   later = 11 * DLK_SEC;
@@ -202,7 +202,7 @@ static void what_was_seen_to_end_is_over(void) {
   end();
 }
 
-static void grant_crosses_a_cancel(void) {
+TEST(grant_crosses_a_cancel) {
   begin();
   struct dlk_ticket *t = start_unanswered(&acquire);
   dlk_ticket_cancel(t, DLK_CANCELLED);
@@ -215,7 +215,7 @@ static void grant_crosses_a_cancel(void) {
   end();
 }
 
-static void grant_crosses_a_timeout(void) {
+TEST(grant_crosses_a_timeout) {
   begin();
   struct dlk_ticket *t = start_unanswered(&acquire);
   pass(acquire.timeout);
@@ -228,7 +228,7 @@ static void grant_crosses_a_timeout(void) {
   end();
 }
 
-static void release_finds_a_loss(void) {
+TEST(release_finds_a_loss) {
   begin();
   struct dlk_hold *h = hold();
   const struct dlk_request release = {
@@ -244,7 +244,7 @@ static void release_finds_a_loss(void) {
 }
 
 /* The server may have begun its ttl as soon as it was sent. */
-static void renewal_counts_from_its_sending(void) {
+TEST(renewal_counts_from_its_sending) {
   begin();
   struct dlk_hold *h = hold();
   start_renewal(h);
@@ -259,7 +259,7 @@ static void renewal_counts_from_its_sending(void) {
 }
 
 /* Nobody has looked at the lease since its deadline. */
-static void renewal_comes_after_the_deadline(void) {
+TEST(renewal_comes_after_the_deadline) {
   begin();
   struct dlk_hold *h = hold();
   start_renewal(h);
@@ -273,7 +273,7 @@ static void renewal_comes_after_the_deadline(void) {
 }
 
 /* Until its answer nobody knows whether it took effect. */
-static void extension_cuts_the_deadline(void) {
+TEST(extension_cuts_the_deadline) {
   begin();
   struct dlk_hold *h = hold();
   const struct dlk_request shorter = extend(h, DLK_SEC);
@@ -288,7 +288,7 @@ static void extension_cuts_the_deadline(void) {
 }
 
 /* Nobody has looked at the lease since its deadline. */
-static void change_comes_after_the_deadline(void) {
+TEST(change_comes_after_the_deadline) {
   static const enum dlk_op_kind changes[] = {DLK_OP_EXTEND, DLK_OP_DOWNGRADE,
                                              DLK_OP_DETACH};
   for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
@@ -308,7 +308,7 @@ static void change_comes_after_the_deadline(void) {
 
 /* One that failed is tried again soon, but not across an extension: it could
  * undo that at the store. */
-static void renewal_waits_for_an_extension(void) {
+TEST(renewal_waits_for_an_extension) {
   begin();
   struct dlk_hold *h = hold();
   start_renewal(h);
@@ -346,14 +346,14 @@ static void renewed_after(int64_t ns, int64_t lax) {
   end();
 }
 
-static void claim_is_renewed_in_time(void) {
+TEST(claim_is_renewed_in_time) {
   renewed_after(DLK_SEC, DLK_TIMERS_LAX);
   renewed_after(600 * DLK_MS, DLK_TIMERS_LAX);
   renewed_after(400 * DLK_MS, 0);
   renewed_after(100 * DLK_MS, 0);
 }
 
-static void short_hold_on_a_claim_asks_nothing(void) {
+TEST(short_hold_on_a_claim_asks_nothing) {
   begin();
   claim = 600 * DLK_MS;
   struct dlk_hold *h = hold();
@@ -369,7 +369,7 @@ static void short_hold_on_a_claim_asks_nothing(void) {
 }
 
 /* It might leave the end where it is. */
-static void claim_is_renewed_before_a_detach(void) {
+TEST(claim_is_renewed_before_a_detach) {
   begin();
   claim = 600 * DLK_MS;
   struct dlk_hold *h = hold();
@@ -384,7 +384,7 @@ static void claim_is_renewed_before_a_detach(void) {
 }
 
 /* Eight of all these are the same once in a million million runs. */
-static void random_bytes_are_given_out_once(void) {
+TEST(random_bytes_are_given_out_once) {
   static struct dlk_random r;
   static unsigned char one[8], seen[1000][sizeof one];
   for (int i = 0; i < 1000; i++) {
@@ -398,7 +398,7 @@ static void random_bytes_are_given_out_once(void) {
 }
 
 /* As Prometheus has it: a bucket's bound is in the bucket. */
-static void bounds_are_in_their_buckets(void) {
+TEST(bounds_are_in_their_buckets) {
   for (int i = 0; dlk_stats_bound(i) > 0; i++) {
     static struct dlk_stats s;
     memset(&s, 0, sizeof s);
@@ -411,7 +411,7 @@ static void bounds_are_in_their_buckets(void) {
 }
 
 /* There may have been no memory for it, or too many others came after it. */
-static void password_is_asked_for_without_an_event(void) {
+TEST(password_is_asked_for_without_an_event) {
   struct dlk_secret *secret = dlk_secret_new("a", NULL, true);
   const struct dlk_conf conf = {
       .shown = "slow:", .scheme = "", .path = "", .secret = secret};
@@ -426,32 +426,5 @@ static void password_is_asked_for_without_an_event(void) {
 }
 
 int main(void) {
-  static const struct check tests[] = {
-      {"a lease that was seen to have ended is over",
-       what_was_seen_to_end_is_over},
-      {"random bytes are given out once", random_bytes_are_given_out_once},
-      {"the bound of a bucket is in it", bounds_are_in_their_buckets},
-      {"a change that comes when nobody waits any more",
-       change_is_done_when_abandoned},
-      {"a close that is over when nobody waits any more",
-       close_is_over_when_abandoned},
-      {"a grant that crosses a cancel is given back", grant_crosses_a_cancel},
-      {"a grant that crosses a time-out is handed out",
-       grant_crosses_a_timeout},
-      {"a loss that a release finds is a loss", release_finds_a_loss},
-      {"a renewal counts from its sending", renewal_counts_from_its_sending},
-      {"a renewal that comes after the deadline is none",
-       renewal_comes_after_the_deadline},
-      {"an extension under way cuts the deadline", extension_cuts_the_deadline},
-      {"what is changed after the deadline is lost",
-       change_comes_after_the_deadline},
-      {"no renewal crosses an extension", renewal_waits_for_an_extension},
-      {"a claim is renewed in time", claim_is_renewed_in_time},
-      {"a short hold on a claim asks nothing",
-       short_hold_on_a_claim_asks_nothing},
-      {"a claim is renewed before a detach", claim_is_renewed_before_a_detach},
-      {"a password is asked for without an event",
-       password_is_asked_for_without_an_event},
-  };
-  return check_all(tests, sizeof tests / sizeof *tests);
+  return check_all();
 }

@@ -24,7 +24,7 @@ int __wrap_poll(struct pollfd *fds, nfds_t n, int ms);
 static struct dlk_loop loop;
 static _Thread_local bool is_awake; /* the renewal thread, woken when armed */
 static _Thread_local int reads;     /* of the clock, since then */
-static int64_t leave_with;      /* what is due then: ns from now */
+static int64_t leave_with;          /* what is due then: ns from now */
 static atomic_bool armed, left;
 static atomic_int slept = -2; /* what poll got after that */
 
@@ -108,7 +108,7 @@ static int sleep_after(int64_t due) {
   return atomic_load(&slept);
 }
 
-static void wakes_for_what_is_due(void) {
+TEST(wakes_for_what_is_due) {
   begin();
   for (int i = 0; i < 20; i++) {
     int ms = sleep_after(30 * DLK_MS);
@@ -137,7 +137,7 @@ static void post_all(bool wake) {
   }
 }
 
-static void posts_run_in_order(void) {
+TEST(posts_run_in_order) {
   begin();
   take();
   post_all(true); /* the owner is inside: nobody runs them yet */
@@ -150,7 +150,7 @@ static void posts_run_in_order(void) {
   end();
 }
 
-static void a_caller_runs_it(void) {
+TEST(a_caller_runs_it) {
   begin();
   post_all(false); /* nobody is woken for them */
   int64_t until = dlk_clock_now() + 60 * DLK_SEC;
@@ -160,7 +160,7 @@ static void a_caller_runs_it(void) {
   end();
 }
 
-static void what_is_due_is_done(void) {
+TEST(what_is_due_is_done) {
   static struct dlk_due dues[3];
   begin();
   atomic_store(&batches, 0);
@@ -192,7 +192,7 @@ static void leave_with_lax(struct dlk_due *due) {
   dlk_owner_leave(&loop);
 }
 
-static void nobody_is_woken_for_what_is_lax(void) {
+TEST(nobody_is_woken_for_what_is_lax) {
   static struct dlk_due due;
   begin();
   take();
@@ -236,7 +236,7 @@ static void set_the_scene(void) {
   loop.turned = dlk_clock_now() + 60 * DLK_SEC; /* however slow this is */
 }
 
-static void nothing_else_needs_who_reads(void) {
+TEST(nothing_else_needs_who_reads) {
   static struct dlk_due due;
   begin();
   take();
@@ -277,7 +277,7 @@ static void nothing_else_needs_who_reads(void) {
 }
 
 /* Libuv's loop is run all the same, though each answer is read so. */
-static void the_loop_is_run_meanwhile(void) {
+TEST(the_loop_is_run_meanwhile) {
   begin();
   take();
   loop.await = read_one;
@@ -296,7 +296,7 @@ static void the_loop_is_run_meanwhile(void) {
   end();
 }
 
-static void nobody_posts_behind_the_end(void) {
+TEST(nobody_posts_behind_the_end) {
   begin();
   dlk_loop_end(&loop);
   posts[0].run = note;
@@ -306,19 +306,5 @@ static void nobody_posts_behind_the_end(void) {
 }
 
 int main(void) {
-  static const struct check tests[] = {
-      {"the renewal thread wakes for what became due while it looked",
-       wakes_for_what_is_due},
-      {"posts run once, in their order", posts_run_in_order},
-      {"a caller runs the loop until what it waits for has come",
-       a_caller_runs_it},
-      {"what is due is done though nobody waits", what_is_due_is_done},
-      {"nobody is woken for what is lax if he wakes in time",
-       nobody_is_woken_for_what_is_lax},
-      {"nothing else needs who reads an answer", nothing_else_needs_who_reads},
-      {"the loop is run though answers are read without it",
-       the_loop_is_run_meanwhile},
-      {"nobody posts or enters behind the end", nobody_posts_behind_the_end},
-  };
-  return check_all(tests, sizeof tests / sizeof *tests);
+  return check_all();
 }

@@ -249,7 +249,7 @@ static void age(int64_t by) {
 
 /* ---- the tests ---- */
 
-static void test_connects_when_asked(void) {
+TEST(test_connects_when_asked) {
   open_it();
   flush();
   CHECK(echo.net.state == DLK_NET_OFF);
@@ -268,7 +268,7 @@ static void test_connects_when_asked(void) {
   CHECK(echo.failed == 1 && echo.why.code == DLK_CLOSED);
 }
 
-static void test_greeting_is_refused(void) {
+TEST(test_greeting_is_refused) {
   open_it();
   echo.net.wanted = true;
   flush();
@@ -280,7 +280,7 @@ static void test_greeting_is_refused(void) {
   close_it();
 }
 
-static void test_greeting_has_its_time(void) {
+TEST(test_greeting_has_its_time) {
   open_it();
   ask();
   accept_it();
@@ -293,7 +293,7 @@ static void test_greeting_has_its_time(void) {
   close_it();
 }
 
-static void test_hangs_up_at_the_greeting(void) {
+TEST(test_hangs_up_at_the_greeting) {
   open_it();
   ask();
   accept_it();
@@ -305,7 +305,7 @@ static void test_hangs_up_at_the_greeting(void) {
 
 /* It stood for a second, so the first end costs no pause, and the second one
  * does, since that connection did not. */
-static void test_ends_and_comes_back(void) {
+TEST(test_ends_and_comes_back) {
   open_it();
   echo.net.wanted = true;
   flush();
@@ -331,7 +331,7 @@ static void test_ends_and_comes_back(void) {
   close_it();
 }
 
-static void test_pauses_grow(void) {
+TEST(test_pauses_grow) {
   int64_t span = 20 * DLK_MS;
   open_it();
   hang_up(&listener);
@@ -348,7 +348,7 @@ static void test_pauses_grow(void) {
   close_it();
 }
 
-static void test_answer_has_its_time(void) {
+TEST(test_answer_has_its_time) {
   open_it();
   ask();
   connect_it();
@@ -364,7 +364,7 @@ static void test_answer_has_its_time(void) {
 }
 
 /* The loop did not run until it was too late, and the answer was there. */
-static void test_answer_not_read_yet(void) {
+TEST(test_answer_not_read_yet) {
   open_it();
   ask();
   connect_it();
@@ -377,7 +377,7 @@ static void test_answer_not_read_yet(void) {
   close_it();
 }
 
-static void test_idle_is_closed(void) {
+TEST(test_idle_is_closed) {
   open_it();
   ask();
   connect_it();
@@ -399,7 +399,7 @@ static void test_idle_is_closed(void) {
 
 /* A server may close an idle connection: the next request does not find out by
  * getting no answer. */
-static void test_closed_in_silence(void) {
+TEST(test_closed_in_silence) {
   open_it();
   ask();
   connect_it();
@@ -415,7 +415,7 @@ static void test_closed_in_silence(void) {
   close_it();
 }
 
-static void test_silence_is_asked(void) {
+TEST(test_silence_is_asked) {
   open_it();
   echo.net.listens = echo.net.wanted = echo.needed = true;
   flush();
@@ -427,7 +427,7 @@ static void test_silence_is_asked(void) {
   close_it();
 }
 
-static void test_drains_and_pauses(void) {
+TEST(test_drains_and_pauses) {
   struct dlk_error why;
   open_it();
   ask();
@@ -447,20 +447,6 @@ static void test_drains_and_pauses(void) {
 }
 
 int main(void) {
-  static const struct check tests[] = {
-      {"connects_when_asked", test_connects_when_asked},
-      {"greeting_is_refused", test_greeting_is_refused},
-      {"greeting_has_its_time", test_greeting_has_its_time},
-      {"hangs_up_at_the_greeting", test_hangs_up_at_the_greeting},
-      {"ends_and_comes_back", test_ends_and_comes_back},
-      {"pauses_grow", test_pauses_grow},
-      {"answer_has_its_time", test_answer_has_its_time},
-      {"answer_not_read_yet", test_answer_not_read_yet},
-      {"idle_is_closed", test_idle_is_closed},
-      {"closed_in_silence", test_closed_in_silence},
-      {"silence_is_asked", test_silence_is_asked},
-      {"drains_and_pauses", test_drains_and_pauses},
-  };
   alarm(60); /* what goes round and round is a failure */
-  return check_all(tests, sizeof tests / sizeof tests[0]);
+  return check_all();
 }

@@ -16,7 +16,7 @@ int64_t __wrap_dlk_clock_now(void) {
   return __real_dlk_clock_now() + ahead;
 }
 
-static void options(void) {
+TEST(options) {
   static const struct dlk_option list[] = {
       {"map", "a:1", "b:2", 0},  {"map", "c:3", "d:4", 0},
       {"text", NULL, "5", 0},    {"half", NULL, NULL, 0.5},
@@ -39,7 +39,7 @@ static void options(void) {
   CHECK(dlk_option_ns(&all, "far", 3) == DLK_FOREVER);
 }
 
-static void options_that_nobody_knows(void) {
+TEST(options_that_nobody_knows) {
   static const struct dlk_option list[] = {{"map", "a:1", "b:2", 0},
                                            {"pass", NULL, "hush", 0}};
   static const char *const both[] = {"pass", "map", NULL};
@@ -53,7 +53,7 @@ static void options_that_nobody_knows(void) {
 }
 
 /* Two connections, refused with the same password and with an older one. */
-static void secrets(void) {
+TEST(secrets) {
   struct dlk_secret *s = dlk_secret_new("a", NULL, true);
   struct dlk_buf b = {0};
   unsigned first, second;
@@ -76,10 +76,5 @@ static void secrets(void) {
 }
 
 int main(void) {
-  static const struct check tests[] = {
-      {"options", options},
-      {"options that nobody knows", options_that_nobody_knows},
-      {"secrets that change", secrets},
-  };
-  return check_all(tests, sizeof tests / sizeof tests[0]);
+  return check_all();
 }

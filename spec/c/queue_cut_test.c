@@ -160,7 +160,7 @@ static bool dies_after(int commits) {
   return dead_now;
 }
 
-static void deaths_in_a_grant(void) {
+TEST(deaths_in_a_grant) {
   int commits = 1;
   while (dies_after(commits))
     commits++;
@@ -170,7 +170,7 @@ static void deaths_in_a_grant(void) {
 /* A waiter's place is committed, and what it does for the dead ahead of it is
  * not, because the disk is full just then: it does not end with its place in
  * the queue left behind. */
-static void full_disk(void) {
+TEST(full_disk) {
   struct entry *holder = stand(0, (struct dlk_want){0, 0}), *waiters[READERS];
   CHECK(host_wait(stores[0], holder->op, DLK_SEC));
   for (int i = 0; i < READERS; i++)
@@ -242,7 +242,7 @@ static bool lets_in(enum dlk_op_kind kind, int writes) {
   return !all_written;
 }
 
-static void full_disk_lets_in(void) {
+TEST(full_disk_lets_in) {
   static const enum dlk_op_kind kinds[] = {DLK_OP_DOWNGRADE, DLK_OP_RELEASE};
   for (int k = 0; k < 2; k++) {
     int writes = 0;
@@ -314,7 +314,7 @@ static bool comes(bool to_watch, int writes) {
   return !all_written;
 }
 
-static void full_disk_comes(void) {
+TEST(full_disk_comes) {
   for (int to_watch = 0; to_watch < 2; to_watch++) {
     int writes = 0;
     while (comes(to_watch, writes))
@@ -342,26 +342,9 @@ static void check_refused(int store) {
   clear(e);
 }
 
-/* Nobody gets a fence that not every Lua can show. Who waits will get one: it
- * is refused when it comes, not when somebody lets it in. */
-static void fences_end(void) {
-  struct entry *held[3];
-  give_back(stand(0, (struct dlk_want){0, 0}));
-  set_fence(DLK_FILE_FENCES - 3);
-  for (int i = 0; i < 3; i++)
-    held[i] = stand(i, (struct dlk_want){0, 0});
-  check_refused(3);
-  for (int i = 0; i < 3; i++) {
-    CHECK(host_wait(stores[i], held[i]->op, DLK_SEC));
-    CHECK(held[i]->lease->fence == DLK_FILE_FENCES - 2 + i);
-    give_back(held[i]);
-  }
-  check_refused(0);
-}
-
 /* The lock is ours in the table when its waiter gives up without having seen
  * that: it is handed on, so that the engine gives it back. */
-static void grant_crosses_cancel(void) {
+TEST(grant_crosses_cancel) {
   struct entry *holder = stand(0, (struct dlk_want){0, 0});
   CHECK(host_wait(stores[0], holder->op, DLK_SEC));
   struct entry *waiter = stand(1, (struct dlk_want){0, 0});
@@ -376,6 +359,23 @@ static void grant_crosses_cancel(void) {
   give_back(next);
 }
 
+/* Nobody gets a fence that not every Lua can show. Who waits will get one: it
+ * is refused when it comes, not when somebody lets it in. No test may follow. */
+TEST(fences_end) {
+  struct entry *held[3];
+  give_back(stand(0, (struct dlk_want){0, 0}));
+  set_fence(DLK_FILE_FENCES - 3);
+  for (int i = 0; i < 3; i++)
+    held[i] = stand(i, (struct dlk_want){0, 0});
+  check_refused(3);
+  for (int i = 0; i < 3; i++) {
+    CHECK(host_wait(stores[i], held[i]->op, DLK_SEC));
+    CHECK(held[i]->lease->fence == DLK_FILE_FENCES - 2 + i);
+    give_back(held[i]);
+  }
+  check_refused(0);
+}
+
 static void remove_all(void) {
   char command[128];
   snprintf(command, sizeof command, "rm -rf '%s'", dir);
@@ -384,20 +384,12 @@ static void remove_all(void) {
 }
 
 int main(void) {
-  static const struct check tests[] = {
-      {"a death in the middle of a grant loses no wake-up", deaths_in_a_grant},
-      {"a full disk leaves no place in the queue behind", full_disk},
-      {"a full disk lets in who may, or nobody", full_disk_lets_in},
-      {"a full disk leaves nobody behind who came", full_disk_comes},
-      {"a grant that crosses a cancel is handed on", grant_crosses_cancel},
-      {"fences that are used up are refused", fences_end},
-  };
   strcpy(dir, "/tmp/dlock-test-queue-XXXXXX");
   if (mkdtemp(dir) == NULL)
     abort();
   for (int i = 0; i < STORES; i++)
     stores[i] = open_store();
-  int bad = check_all(tests, sizeof tests / sizeof *tests);
+  int bad = check_all();
   for (int i = 0; i < STORES && !bad; i++)
     host_close(stores[i]);
   remove_all();

@@ -241,7 +241,7 @@ static void bury(void) {
     clear(&remains[--remain_count]);
 }
 
-static void histories(void) {
+TEST(histories) {
   uint32_t busy = 50, deadly = 250;
   for (long i = 0; i < queue_events; i++) {
     if (i % 500 == 0) {
@@ -274,9 +274,6 @@ static void remove_all(void) {
 }
 
 int main(int argc, char **argv) {
-  static const struct check tests[] = {
-      {"the queue does what the model says", histories},
-  };
   if (argc > 1)
     queue_events = atol(argv[1]);
   strcpy(dir, "/tmp/dlock-test-queue-XXXXXX");
@@ -284,7 +281,7 @@ int main(int argc, char **argv) {
     abort();
   for (int i = 0; i < STORES; i++)
     stores[i] = open_store();
-  int bad = check_all(tests, sizeof tests / sizeof *tests);
+  int bad = check_all();
   if (getenv("VERBOSE") != NULL)
     printf("%ld grants from a queue, %ld deaths, slowest %.3f ms\n", grants,
            deaths, (double)slowest / (double)DLK_MS);

@@ -59,7 +59,7 @@ static void write_badly(int signal) {
 
 static const int signals[] = {SIGPIPE, SIGXFSZ};
 
-static void handlers_are_not_called(void) {
+TEST(handlers_are_not_called) {
   for (int i = 0; i < 2; i++) {
     signal(signals[i], see);
     write_badly(signals[i]);
@@ -72,7 +72,7 @@ static void handlers_are_not_called(void) {
   }
 }
 
-static void blocked_ones_stay_so(void) {
+TEST(blocked_ones_stay_so) {
   for (int i = 0; i < 2; i++) {
     mask(SIG_BLOCK, signals[i]);
     write_badly(signals[i]);
@@ -81,7 +81,7 @@ static void blocked_ones_stay_so(void) {
   }
 }
 
-static void pending_ones_are_the_programs(void) {
+TEST(pending_ones_are_the_programs) {
   for (int i = 0; i < 2; i++) {
     signal(signals[i], see);
     mask(SIG_BLOCK, signals[i]);
@@ -96,17 +96,11 @@ static void pending_ones_are_the_programs(void) {
 }
 
 /* As long as nobody looked there may be a limit. */
-static void a_limit_is_found_anew(void) {
+TEST(a_limit_is_found_anew) {
   dlk_quiet_look();
   write_badly(SIGXFSZ);
 }
 
 int main(void) {
-  static const struct check tests[] = {
-      {"handlers are not called", handlers_are_not_called},
-      {"a limit is found anew", a_limit_is_found_anew},
-      {"blocked signals stay so", blocked_ones_stay_so},
-      {"pending signals are the program's", pending_ones_are_the_programs},
-  };
-  return check_all(tests, sizeof tests / sizeof tests[0]);
+  return check_all();
 }

@@ -187,7 +187,7 @@ static void await(void) {
 
 /* ---- the tests ---- */
 
-static void reads_the_one_answer(void) {
+TEST(reads_the_one_answer) {
   connect_both();
   CHECK(!dlk_redis_conn_await(&conn)); /* nothing was asked */
   for (int i = 1; i <= 3; i++) {
@@ -203,7 +203,7 @@ static void reads_the_one_answer(void) {
   close_both();
 }
 
-static void leaves_two_to_the_loop(void) {
+TEST(leaves_two_to_the_loop) {
   connect_both();
   ask(&one);
   dlk_redis_pipe_submit(&conn.pipe, &two);
@@ -217,7 +217,7 @@ static void leaves_two_to_the_loop(void) {
   close_both();
 }
 
-static void gives_up_when_nothing_comes(void) {
+TEST(gives_up_when_nothing_comes) {
   connect_both();
   ask(&one);
   CHECK(!dlk_redis_conn_await(&conn) && answered == 0);
@@ -228,7 +228,7 @@ static void gives_up_when_nothing_comes(void) {
   close_both();
 }
 
-static void hears_of_the_end(void) {
+TEST(hears_of_the_end) {
   connect_both();
   ask(&one);
   shutdown(server, SHUT_RDWR);
@@ -241,7 +241,7 @@ static void hears_of_the_end(void) {
 
 /* A byte that nobody asked for lies there: after a second, or before what is
  * not sent again, it is looked for, sooner it is met with the answer. */
-static void looks_first_after_a_second(void) {
+TEST(looks_first_after_a_second) {
   for (int i = 0; i < 3; i++) {
     connect_both();
     ask(&one);
@@ -264,7 +264,7 @@ static void looks_first_after_a_second(void) {
 }
 
 /* However much of them has come; and what follows is not looked at. */
-static void brief_replies_are_hiredis_own(void) {
+TEST(brief_replies_are_hiredis_own) {
   static const struct {
     const char *text;
     bool brief;
@@ -308,7 +308,7 @@ static void brief_replies_are_hiredis_own(void) {
 }
 
 /* What is no brief reply comes in front of one, and in the middle of one. */
-static void both_readers_take_turns(void) {
+TEST(both_readers_take_turns) {
   connect_both();
   for (int i = 1; i <= 3; i++) {
     ask(&one);
@@ -329,15 +329,6 @@ static void both_readers_take_turns(void) {
 }
 
 int main(void) {
-  static const struct check tests[] = {
-      {"reads the one answer", reads_the_one_answer},
-      {"leaves two answers to the loop", leaves_two_to_the_loop},
-      {"gives up when nothing comes", gives_up_when_nothing_comes},
-      {"hears of the connection's end", hears_of_the_end},
-      {"looks first after a second", looks_first_after_a_second},
-      {"brief replies are hiredis' own", brief_replies_are_hiredis_own},
-      {"both readers take turns", both_readers_take_turns},
-  };
   alarm(20); /* what goes round and round is a failure */
-  return check_all(tests, sizeof tests / sizeof tests[0]);
+  return check_all();
 }

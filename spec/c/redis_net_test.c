@@ -187,7 +187,7 @@ static struct host *open_link(struct dlk_addr *addr) {
 }
 
 /* The subscription is given up during the handshake, and wanted again. */
-static void test_unsubscribed_in_handshake(void) {
+TEST(test_unsubscribed_in_handshake) {
   struct dlk_addr addr;
   int listener = listen_on(&addr);
   struct host *h = open_link(&addr);
@@ -205,7 +205,7 @@ static void test_unsubscribed_in_handshake(void) {
 }
 
 /* The answer came in time, but nobody ran the loop until it was too late. */
-static void test_answer_not_read_yet(void) {
+TEST(test_answer_not_read_yet) {
   struct dlk_addr addr;
   int listener = listen_on(&addr);
   struct host *h = open_link(&addr);
@@ -223,7 +223,7 @@ static void test_answer_not_read_yet(void) {
 
 /* A message and the end of the connection come in one wake-up. libuv stops a
  * poll that reported an error: who did not read on would never hear again. */
-static void test_message_and_reset(void) {
+TEST(test_message_and_reset) {
   static const struct linger at_once = {.l_onoff = 1};
   struct dlk_addr addr;
   int listener = listen_on(&addr);
@@ -247,7 +247,7 @@ static void test_message_and_reset(void) {
 }
 
 /* A silent connection is asked for a sign of life, and given up without one. */
-static void test_silence_is_asked(void) {
+TEST(test_silence_is_asked) {
   struct dlk_addr addr;
   int listener = listen_on(&addr);
   struct host *h = open_link(&addr);
@@ -277,7 +277,7 @@ static void test_silence_is_asked(void) {
 }
 
 /* Nobody holds or waits: the connection costs nothing. */
-static void test_nobody_needs_it(void) {
+TEST(test_nobody_needs_it) {
   struct dlk_addr addr;
   int listener = listen_on(&addr);
   struct host *h = open_link(&addr);
@@ -297,7 +297,7 @@ static void test_nobody_needs_it(void) {
 }
 
 /* The address is asked for before each attempt, and comes when it comes. */
-static void test_address_comes_later(void) {
+TEST(test_address_comes_later) {
   struct dlk_addr none = {0}, addr;
   int listener = listen_on(&addr);
   struct host *h = open_link(&none);
@@ -329,7 +329,7 @@ static void test_address_comes_later(void) {
 }
 
 /* Another address is told while one is connected to, and when that stands. */
-static void test_address_changes(void) {
+TEST(test_address_changes) {
   struct dlk_addr none = {0}, first, second;
   int one = listen_on(&first), two = listen_on(&second);
   struct host *h = open_link(&none);
@@ -360,7 +360,7 @@ static void test_address_changes(void) {
 }
 
 /* A replica that is gone counts for a minute, or as the Sentinels say. */
-static void test_replicas_are_counted(void) {
+TEST(test_replicas_are_counted) {
   int64_t known = -1, at = 100 * DLK_SEC;
   struct dlk_redis_durable d = {.wanted = 1, .all = true, .known = &known};
   CHECK(dlk_redis_durable_wanted(&d) == 1);
@@ -385,16 +385,6 @@ static void test_replicas_are_counted(void) {
 }
 
 int main(void) {
-  static const struct check tests[] = {
-      {"unsubscribed_in_handshake", test_unsubscribed_in_handshake},
-      {"answer_not_read_yet", test_answer_not_read_yet},
-      {"message_and_reset", test_message_and_reset},
-      {"silence_is_asked", test_silence_is_asked},
-      {"nobody_needs_it", test_nobody_needs_it},
-      {"address_comes_later", test_address_comes_later},
-      {"address_changes", test_address_changes},
-      {"replicas_are_counted", test_replicas_are_counted},
-  };
   alarm(20); /* what goes round and round is a failure */
-  return check_all(tests, sizeof tests / sizeof tests[0]);
+  return check_all();
 }

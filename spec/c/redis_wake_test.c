@@ -49,7 +49,7 @@ static void set(int which, int fd) {
   dlk_net_wake_set(&wake, which, fd);
 }
 
-static void each_alone_and_both(void) {
+TEST(each_alone_and_both) {
   start();
   set(DLK_NET_WAKE_MESSAGES, messages[0]);
   CHECK(watched == messages[0]);
@@ -66,7 +66,7 @@ static void each_alone_and_both(void) {
   end();
 }
 
-static void no_descriptor_is_left(void) {
+TEST(no_descriptor_is_left) {
   start();
   int lowest = dup(0);
   close(lowest);
@@ -84,7 +84,7 @@ static void no_descriptor_is_left(void) {
 }
 
 /* One socket that cannot be watched with the other. */
-static void messages_come_first(void) {
+TEST(messages_come_first) {
   start();
   int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
   CHECK(file >= 0);
@@ -96,10 +96,5 @@ static void messages_come_first(void) {
 }
 
 int main(void) {
-  static const struct check tests[] = {
-      {"each_alone_and_both", each_alone_and_both},
-      {"no_descriptor_is_left", no_descriptor_is_left},
-      {"messages_come_first", messages_come_first},
-  };
-  return check_all(tests, sizeof tests / sizeof *tests);
+  return check_all();
 }

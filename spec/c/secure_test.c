@@ -68,7 +68,7 @@ static void close_pair(struct pair *p) {
 
 /* Who reads nothing gets no more than is allowed to wait, and all of it when he
  * reads. */
-static void peer_reads_later(void) {
+TEST(peer_reads_later) {
   struct pair p;
   open_pair(&p);
   static char text[400000], got[400000];
@@ -97,7 +97,7 @@ static void peer_reads_later(void) {
 
 /* Reading has to answer, and nobody takes the answers: it rests, says so, and
  * goes on without another byte from the peer. */
-static void reading_waits_for_room(void) {
+TEST(reading_waits_for_room) {
   struct pair p;
   open_pair(&p);
   char got[64];
@@ -166,7 +166,7 @@ static size_t ticket_and_answer(struct pair *p, char *out, size_t room) {
   return (size_t)n;
 }
 
-static void writing_waits_for_input(void) {
+TEST(writing_waits_for_input) {
   struct pair p;
   open_pair(&p);
   char bytes[16384], got[64];
@@ -189,7 +189,7 @@ static void writing_waits_for_input(void) {
 }
 
 /* An answer, and what ends the connection, in one piece. */
-static void an_end_behind_bytes(void) {
+TEST(an_end_behind_bytes) {
   for (int how = 0; how < 3; how++) {
     struct pair p;
     open_pair(&p);
@@ -214,7 +214,7 @@ static void an_end_behind_bytes(void) {
 }
 
 /* The caller's memory is full: what is left needs no poll. */
-static void a_small_memory(void) {
+TEST(a_small_memory) {
   struct pair p;
   open_pair(&p);
   char text[5000], got[5000];
@@ -231,7 +231,7 @@ static void a_small_memory(void) {
 
 /* The one read that blocks does so for as long as the socket says, and gives
  * what comes. */
-static void awaiting(void) {
+TEST(awaiting) {
   struct pair p;
   open_pair(&p);
   char got[64];
@@ -247,14 +247,6 @@ static void awaiting(void) {
 }
 
 int main(int argc, char **argv) {
-  static const struct check tests[] = {
-      {"peer_reads_later", peer_reads_later},
-      {"reading_waits_for_room", reading_waits_for_room},
-      {"writing_waits_for_input", writing_waits_for_input},
-      {"an_end_behind_bytes", an_end_behind_bytes},
-      {"a_small_memory", a_small_memory},
-      {"awaiting", awaiting},
-  };
   const char *why;
   certificates = argc > 1 ? argv[1] : ".";
   tls.lib = dlock_tls_library(&why);
@@ -268,7 +260,7 @@ int main(int argc, char **argv) {
     return 2;
   SSL_CTX_set_session_ticket_cb(ctx, large_ticket, no_ticket, NULL);
   SSL_CTX_set_session_id_context(ctx, (const void *)"t", 1);
-  int bad = check_all(tests, sizeof tests / sizeof tests[0]);
+  int bad = check_all();
   tls.lib->client_free(tls.client);
   SSL_CTX_free(ctx);
   return bad;

@@ -380,7 +380,7 @@ static size_t node_count(void) {
 
 /* ---- tests ---- */
 
-static void one_holds_and_leaves_nothing(void) {
+TEST(one_holds_and_leaves_nothing) {
   start();
   struct one o = asks(0, 0);
   CHECK(holds(&o) && node_count() == 1 && o.lease->fence == revision);
@@ -389,7 +389,7 @@ static void one_holds_and_leaves_nothing(void) {
   host_close(h);
 }
 
-static void they_hold_in_the_order_of_their_creates(void) {
+TEST(they_hold_in_the_order_of_their_creates) {
   start();
   struct one a = asks(0, 0), b = asks(0, 0), c = asks(0, 0);
   CHECK(holds(&a) && !host_over(b.op) && !host_over(c.op));
@@ -401,7 +401,7 @@ static void they_hold_in_the_order_of_their_creates(void) {
   host_close(h);
 }
 
-static void readers_share_and_a_writer_waits_for_all(void) {
+TEST(readers_share_and_a_writer_waits_for_all) {
   start();
   struct one a = asks(1, 0), b = asks(1, 0), w = asks(0, 0), c = asks(1, 0);
   CHECK(holds(&a) && holds(&b) && !host_over(w.op) && !host_over(c.op));
@@ -415,7 +415,7 @@ static void readers_share_and_a_writer_waits_for_all(void) {
   host_close(h);
 }
 
-static void a_hold_ends_with_its_session(void) {
+TEST(a_hold_ends_with_its_session) {
   start();
   struct one a = asks(0, 0), b = asks(0, 0);
   struct dlk_ss_link *l = link_;
@@ -430,7 +430,7 @@ static void a_hold_ends_with_its_session(void) {
 }
 
 /* Its node is found again, and is not made twice. */
-static void a_create_whose_answer_is_lost_is_found(void) {
+TEST(a_create_whose_answer_is_lost_is_found) {
   start();
   struct one before = asks(0, 0);
   gives_back(&before);
@@ -449,7 +449,7 @@ static void a_create_whose_answer_is_lost_is_found(void) {
 }
 
 /* Its caller does not wait any more: the node goes. */
-static void a_lost_create_that_nobody_wants_is_taken_back(void) {
+TEST(a_lost_create_that_nobody_wants_is_taken_back) {
   start();
   struct one before = asks(0, 0);
   gives_back(&before);
@@ -467,7 +467,7 @@ static void a_lost_create_that_nobody_wants_is_taken_back(void) {
   host_close(h);
 }
 
-static void a_break_lets_the_next_one_in(void) {
+TEST(a_break_lets_the_next_one_in) {
   start();
   struct one a = asks(0, 0), b = asks(0, 0);
   struct dlk_op *op = host_op(h, DLK_OP_BREAK, NULL, "k", 1);
@@ -484,7 +484,7 @@ static void a_break_lets_the_next_one_in(void) {
 }
 
 /* What stands in for it keeps the key until its time is over. */
-static void a_min_hold_outlives_its_release(void) {
+TEST(a_min_hold_outlives_its_release) {
   start();
   struct one a = asks(0, 500 * DLK_MS);
   CHECK(holds(&a) && node_count() == 2);
@@ -504,19 +504,5 @@ static void a_min_hold_outlives_its_release(void) {
 }
 
 int main(void) {
-  static const struct check tests[] = {
-      {"one_holds_and_leaves_nothing", one_holds_and_leaves_nothing},
-      {"they_hold_in_the_order_of_their_creates",
-       they_hold_in_the_order_of_their_creates},
-      {"readers_share_and_a_writer_waits_for_all",
-       readers_share_and_a_writer_waits_for_all},
-      {"a_hold_ends_with_its_session", a_hold_ends_with_its_session},
-      {"a_create_whose_answer_is_lost_is_found",
-       a_create_whose_answer_is_lost_is_found},
-      {"a_lost_create_that_nobody_wants_is_taken_back",
-       a_lost_create_that_nobody_wants_is_taken_back},
-      {"a_break_lets_the_next_one_in", a_break_lets_the_next_one_in},
-      {"a_min_hold_outlives_its_release", a_min_hold_outlives_its_release},
-  };
-  return check_all(tests, sizeof tests / sizeof *tests);
+  return check_all();
 }

@@ -127,7 +127,7 @@ static void begin(int fd, struct dlk_file_table *t) {
   CHECK(dlk_file_table_commit(t) == 0);
 }
 
-static void histories(void) {
+TEST(histories) {
   static struct dlk_file_table t;
   struct state before, after;
   uint64_t token = 0;
@@ -146,7 +146,7 @@ static void histories(void) {
 
 /* The lock of one user changes one slot over and over: the header alone is
  * written. A slot that is left as it was goes to its own place, once. */
-static void one_write(void) {
+TEST(one_write) {
   static struct dlk_file_table t;
   int fd = new_file();
   begin(fd, &t);
@@ -179,7 +179,7 @@ static void kill_at(int fd, long bytes, uint64_t *token) {
   bytes_left = -1;
 }
 
-static void kills(void) {
+TEST(kills) {
   static struct dlk_file_table t;
   struct state now;
   uint64_t token = 0;
@@ -198,7 +198,7 @@ static void kills(void) {
 
 /* Every byte of one commit: before it is complete, the old state stands. (It
  * can be complete some bytes early, when those were on the disk by chance.) */
-static void every_byte(void) {
+TEST(every_byte) {
   struct state old, new, now;
   for (volatile uint64_t seed = 1; seed < 12; seed++) {
     uint64_t token = 0;
@@ -242,7 +242,7 @@ static void every_byte(void) {
   }
 }
 
-static void damage(void) {
+TEST(damage) {
   static struct dlk_file_table t;
   int fd = new_file();
   char junk[8192];
@@ -260,7 +260,7 @@ static void damage(void) {
 }
 
 /* Two slots, the first of which is in its own place. */
-static void torn_slot(void) {
+TEST(torn_slot) {
   static struct dlk_file_table t;
   int fd = new_file();
   begin(fd, &t);
@@ -281,7 +281,7 @@ static void torn_slot(void) {
 
 /* ---- names ---- */
 
-static void names(void) {
+TEST(names) {
   char name[DLK_FILE_NAME];
   dlk_file_name(name, "orders:42_x-y.z", 15);
   CHECK(strcmp(name, "orders:42_x-y.z") == 0);
@@ -302,7 +302,7 @@ static void names(void) {
   CHECK(!dlk_file_name_is(name, ".~a/\0", 5));
 }
 
-static void sums(void) {
+TEST(sums) {
   static const struct {
     size_t n;
     const char *hex;
@@ -326,15 +326,5 @@ static void sums(void) {
 }
 
 int main(void) {
-  static const struct check tests[] = {
-      {"histories keep the table valid", histories},
-      {"one slot is one write", one_write},
-      {"kills at any byte keep the table valid", kills},
-      {"a commit happens or does not", every_byte},
-      {"damage is seen", damage},
-      {"a slot that is torn is not believed", torn_slot},
-      {"names", names},
-      {"SHA-256", sums},
-  };
-  return check_all(tests, sizeof tests / sizeof tests[0]);
+  return check_all();
 }

@@ -133,20 +133,20 @@ static void over(struct lives lives) {
   }
 }
 
-static void server_expired(void) {
+TEST(server_expired) {
   over((struct lives){HOUR, DAY, DAY});
 }
 
-static void intermediate_expired(void) {
+TEST(intermediate_expired) {
   over((struct lives){DAY, HOUR, DAY});
 }
 
-static void root_expired(void) {
+TEST(root_expired) {
   over((struct lives){DAY, DAY, HOUR});
 }
 
 /* The clock was set back. TLS 1.3 offers no session of the future. */
-static void not_valid_yet(void) {
+TEST(not_valid_yet) {
   ahead = 0;
   SSL_CTX *ctx = serving(TLS1_2_VERSION, (struct lives){DAY, DAY, DAY});
   struct dlk_tls_settings settings = trusting();
@@ -159,7 +159,7 @@ static void not_valid_yet(void) {
 }
 
 /* It believes whoever answers, so no date matters. */
-static void not_verified(void) {
+TEST(not_verified) {
   for (int v = 0; v < 2; v++) {
     ahead = 0;
     SSL_CTX *ctx = serving(versions[v], (struct lives){HOUR, DAY, DAY});
@@ -174,12 +174,5 @@ static void not_verified(void) {
 }
 
 int main(int argc, char **argv) {
-  static const struct check tests[] = {
-      {"server_expired", server_expired},
-      {"intermediate_expired", intermediate_expired},
-      {"root_expired", root_expired},
-      {"not_valid_yet", not_valid_yet},
-      {"not_verified", not_verified},
-  };
-  return pair_tests(argc, argv, tests, sizeof tests / sizeof tests[0]);
+  return pair_tests(argc, argv);
 }

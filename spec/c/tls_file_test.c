@@ -32,7 +32,7 @@ void *__wrap_realloc(void *p, size_t n) {
   return __real_realloc(p, n);
 }
 
-static void no_key_is_left(void) {
+TEST(no_key_is_left) {
   char path[512];
   struct dlk_buf pem = {0};
   struct dlk_tls_fault fault = {DLK_OK, ""};
@@ -44,7 +44,6 @@ static void no_key_is_left(void) {
 }
 
 int main(int argc, char **argv) {
-  static const struct check tests[] = {{"no_key_is_left", no_key_is_left}};
   keys = argc > 1 ? argv[1] : ".";
-  return check_all(tests, sizeof tests / sizeof tests[0]);
+  return check_all();
 }

@@ -63,7 +63,7 @@ WRAP(const char *, SSL_get_version, (const SSL *s), (s))
       puts("outside of the gate: " #call);                                     \
   } while (0)
 
-static void every_call_is_inside(void) {
+TEST(every_call_is_inside) {
   struct dlk_tls_settings settings = trusting();
   struct dlk_tls_client *client = NULL;
   SSL_CTX *ctx = server_context(TLS1_3_VERSION);
@@ -99,8 +99,5 @@ static void every_call_is_inside(void) {
 }
 
 int main(int argc, char **argv) {
-  static const struct check tests[] = {
-      {"every_call_is_inside", every_call_is_inside},
-  };
-  return pair_tests(argc, argv, tests, sizeof tests / sizeof tests[0]);
+  return pair_tests(argc, argv);
 }

@@ -161,8 +161,7 @@ static inline void asked(struct pair *p, const char *text) {
 }
 
 /* main's whole work; argv[1]: where the certificates are. */
-static inline int pair_tests(int argc, char **argv, const struct check *tests,
-                             size_t n) {
+static inline int pair_tests(int argc, char **argv) {
   const char *why = NULL;
   certificates = argc > 1 ? argv[1] : ".";
   lib = dlock_tls_library(&why);
@@ -170,7 +169,7 @@ static inline int pair_tests(int argc, char **argv, const struct check *tests,
     puts(why);
     return 1;
   }
-  return check_all(tests, n);
+  return check_all();
 }
 
 #endif

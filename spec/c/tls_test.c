@@ -7,7 +7,7 @@
 
 /* ---- the tests ---- */
 
-static void byte_by_byte(void) {
+TEST(byte_by_byte) {
   for (int v = 0; v < 2; v++) {
     struct dlk_tls_settings settings = trusting();
     struct dlk_tls_client *client = lib->client_new(&settings);
@@ -23,7 +23,7 @@ static void byte_by_byte(void) {
 
 /* All that the server says is one string of bytes; it comes in two pieces, cut
  * at each of them in turn. */
-static void cut_at_every_byte(void) {
+TEST(cut_at_every_byte) {
   for (int v = 0; v < 2; v++) {
     struct dlk_tls_settings settings = trusting();
     struct dlk_tls_client *client = lib->client_new(&settings);
@@ -55,7 +55,7 @@ static void cut_at_every_byte(void) {
 }
 
 /* The server asks for new keys again and again, and takes no answer. */
-static void key_updates(void) {
+TEST(key_updates) {
   struct dlk_tls_settings settings = trusting();
   struct dlk_tls_client *client = lib->client_new(&settings);
   SSL_CTX *ctx = server_context(TLS1_3_VERSION);
@@ -99,7 +99,7 @@ static void key_updates(void) {
   end_pair(&p, ctx);
 }
 
-static void tickets(void) {
+TEST(tickets) {
   struct dlk_tls_settings settings = trusting();
   struct dlk_tls_client *client = lib->client_new(&settings);
   SSL_CTX *ctx = server_context(TLS1_3_VERSION);
@@ -119,7 +119,7 @@ static void tickets(void) {
 }
 
 /* Half a ticket has come: a write has to wait for the other half. */
-static void write_behind_half_a_ticket(void) {
+TEST(write_behind_half_a_ticket) {
   struct dlk_tls_settings settings = trusting();
   struct dlk_tls_client *client = lib->client_new(&settings);
   SSL_CTX *ctx = server_context(TLS1_3_VERSION);
@@ -154,7 +154,7 @@ static void write_behind_half_a_ticket(void) {
   end_pair(&p, ctx);
 }
 
-static void sessions_are_used_once(void) {
+TEST(sessions_are_used_once) {
   for (int v = 0; v < 2; v++) {
     struct dlk_tls_settings settings = trusting();
     struct dlk_tls_client *client = lib->client_new(&settings);
@@ -182,7 +182,7 @@ static void sessions_are_used_once(void) {
 }
 
 /* A session that a handshake failed with is not tried again. */
-static void failed_session_is_dropped(void) {
+TEST(failed_session_is_dropped) {
   struct dlk_tls_settings settings = trusting();
   struct dlk_tls_client *client = lib->client_new(&settings);
   SSL_CTX *ctx = server_context(TLS1_3_VERSION);
@@ -203,7 +203,7 @@ static void failed_session_is_dropped(void) {
 
 /* Another server stands where the good one stood: its certificate is looked at,
  * although a session of the good one is offered. */
-static void impostor_behind_a_session(void) {
+TEST(impostor_behind_a_session) {
   static const char *const impostors[] = {"self", "named"};
   for (int i = 0; i < 4; i++) {
     struct dlk_tls_settings settings = trusting();
@@ -242,7 +242,7 @@ static void copy_file(const char *from, const char *to) {
 /* A handshake is under way when the cafile changes to one that does not know
  * the server. The session that comes of it is of no use any more: seen: another
  * connection is made before it comes. */
-static void session_from_before_a_new_cafile(void) {
+TEST(session_from_before_a_new_cafile) {
   for (int i = 0; i < 4; i++) {
     bool seen = i / 2;
     struct dlk_tls_settings settings = trusting();
@@ -271,7 +271,7 @@ static void session_from_before_a_new_cafile(void) {
 }
 
 /* More than may wait is not taken, and all that was arrives in order. */
-static void no_room(void) {
+TEST(no_room) {
   struct dlk_tls_settings settings = trusting();
   struct dlk_tls_client *client = lib->client_new(&settings);
   SSL_CTX *ctx = server_context(TLS1_3_VERSION);
@@ -303,7 +303,7 @@ static void no_room(void) {
 
 /* Nothing more can be sent, and the server asks for new keys: reading goes on,
  * and what was not written is, later. */
-static void keys_behind_a_write(void) {
+TEST(keys_behind_a_write) {
   struct dlk_tls_settings settings = trusting();
   struct dlk_tls_client *client = lib->client_new(&settings);
   SSL_CTX *ctx = server_context(TLS1_3_VERSION);
@@ -330,7 +330,7 @@ static void keys_behind_a_write(void) {
   end_pair(&p, ctx);
 }
 
-static void ends(void) {
+TEST(ends) {
   for (int v = 0; v < 2; v++) {
     struct dlk_tls_settings settings = trusting();
     struct dlk_tls_client *client = lib->client_new(&settings);
@@ -354,7 +354,7 @@ static void ends(void) {
 
 /* Bytes that are no TLS, or were changed on the way: a fault in words, at once,
  * and nothing more. */
-static void noise(void) {
+TEST(noise) {
   struct dlk_tls_settings settings = trusting();
   struct dlk_tls_client *client = lib->client_new(&settings);
   SSL_CTX *ctx = server_context(TLS1_3_VERSION);
@@ -395,20 +395,5 @@ static void noise(void) {
 }
 
 int main(int argc, char **argv) {
-  static const struct check tests[] = {
-      {"byte_by_byte", byte_by_byte},
-      {"cut_at_every_byte", cut_at_every_byte},
-      {"key_updates", key_updates},
-      {"tickets", tickets},
-      {"write_behind_half_a_ticket", write_behind_half_a_ticket},
-      {"sessions_are_used_once", sessions_are_used_once},
-      {"failed_session_is_dropped", failed_session_is_dropped},
-      {"impostor_behind_a_session", impostor_behind_a_session},
-      {"session_from_before_a_new_cafile", session_from_before_a_new_cafile},
-      {"no_room", no_room},
-      {"keys_behind_a_write", keys_behind_a_write},
-      {"ends", ends},
-      {"noise", noise},
-  };
-  return pair_tests(argc, argv, tests, sizeof tests / sizeof tests[0]);
+  return pair_tests(argc, argv);
 }

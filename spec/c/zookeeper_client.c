@@ -48,7 +48,7 @@ static struct dlk_zk_completion *sent(char *who, bool leads) {
   return f;
 }
 
-static void one_that_leads_another_wakes_nobody(void) {
+TEST(one_that_leads_another_wakes_nobody) {
   start();
   struct dlk_zk_completion *first = sent("1", true), *second = sent("2", false);
   dlk_zk_completion_ready(first, ZOK);
@@ -59,7 +59,7 @@ static void one_that_leads_another_wakes_nobody(void) {
   CHECK(strcmp(answered, "12") == 0);
 }
 
-static void each_other_one_wakes(void) {
+TEST(each_other_one_wakes) {
   start();
   struct dlk_zk_completion *first = sent("1", false);
   struct dlk_zk_completion *second = sent("2", false);
@@ -73,7 +73,7 @@ static void each_other_one_wakes(void) {
 }
 
 /* There was no memory for the other one; or it has not been sent yet. */
-static void one_that_leads_nobody_wakes(void) {
+TEST(one_that_leads_nobody_wakes) {
   start();
   dlk_zk_completion_ready(sent("1", true), ZCONNECTIONLOSS);
   CHECK(wakeups == 1);
@@ -82,7 +82,7 @@ static void one_that_leads_nobody_wakes(void) {
 }
 
 /* Before the leader is answered, or after that. */
-static void one_that_leads_a_refused_one_is_answered(void) {
+TEST(one_that_leads_a_refused_one_is_answered) {
   start();
   struct dlk_zk_completion *first = sent("1", true), *second = sent("2", false);
   dlk_zk_completion_ready(second, ZINVALIDSTATE);
@@ -155,7 +155,7 @@ static bool gets(const char *hosts, uint32_t number, const char *list) {
   return strcmp(told, list) == 0;
 }
 
-static void of_an_even_number_one_by_lot_is_there_twice(void) {
+TEST(of_an_even_number_one_by_lot_is_there_twice) {
   CHECK(gets("a:1", 5, "a:1"));
   CHECK(gets("a:1,b:2,c:3", 5, "a:1,b:2,c:3"));
   CHECK(gets("a:1,b:2", 0, "a:1,b:2,a:1"));
@@ -163,16 +163,6 @@ static void of_an_even_number_one_by_lot_is_there_twice(void) {
   CHECK(gets("a:1,b:2,c:3,d:4", 6, "a:1,b:2,c:3,d:4,c:3"));
 }
 
-static const struct check tests[] = {
-    {"one_that_leads_another_wakes_nobody",
-     one_that_leads_another_wakes_nobody},
-    {"each_other_one_wakes", each_other_one_wakes},
-    {"one_that_leads_nobody_wakes", one_that_leads_nobody_wakes},
-    {"one_that_leads_a_refused_one_is_answered",
-     one_that_leads_a_refused_one_is_answered},
-    {"of_an_even_number_one_by_lot_is_there_twice",
-     of_an_even_number_one_by_lot_is_there_twice}};
-
 int main(void) {
-  return check_all(tests, sizeof tests / sizeof *tests);
+  return check_all();
 }

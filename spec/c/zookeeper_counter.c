@@ -5,7 +5,7 @@
 #include "zookeeper_user.h"
 
 /* A server gives the same number again and again there, which is no order. */
-static void a_counter_at_its_end_begins_anew(void) {
+TEST(a_counter_at_its_end_begins_anew) {
   start();
   struct dlk_lease *one = candidate("k", 0), *two = candidate("k", 0);
   fake_first = INT32_MAX - 100;
@@ -29,10 +29,6 @@ static void a_counter_at_its_end_begins_anew(void) {
   host_close(h);
 }
 
-static const struct check tests[] = {
-    {"a_counter_at_its_end_begins_anew", a_counter_at_its_end_begins_anew},
-};
-
 int main(void) {
-  return check_all(tests, sizeof tests / sizeof *tests);
+  return check_all();
 }

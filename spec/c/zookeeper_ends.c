@@ -56,23 +56,23 @@ static void tells_and_then_closes(void (*end)(void)) {
   host_close(h);
 }
 
-static void an_event_that_is_missed_ends_holds_at_once(void) {
+TEST(an_event_that_is_missed_ends_holds_at_once) {
   tells_and_then_closes(misses_an_event);
 }
 
-static void an_event_missed_while_away_ends_holds_at_once(void) {
+TEST(an_event_missed_while_away_ends_holds_at_once) {
   tells_and_then_closes(misses_an_event_while_away);
 }
 
-static void who_is_denied_tells_holds_and_then_closes(void) {
+TEST(who_is_denied_tells_holds_and_then_closes) {
   tells_and_then_closes(is_denied);
 }
 
-static void who_is_shortened_tells_holds_and_then_closes(void) {
+TEST(who_is_shortened_tells_holds_and_then_closes) {
   tells_and_then_closes(is_shortened);
 }
 
-static void who_is_stopped_tells_holds_and_then_closes(void) {
+TEST(who_is_stopped_tells_holds_and_then_closes) {
   tells_and_then_closes(is_stopped);
 }
 
@@ -95,7 +95,7 @@ static void does_all_it_can(struct host *host, struct dlk_lease *lease,
 }
 
 /* Nothing new is begun in the session that is about to end. */
-static void who_is_told_goes_on_in_another_session(void) {
+TEST(who_is_told_goes_on_in_another_session) {
   start();
   struct dlk_lease *first = held("k");
   other = held("other");
@@ -114,7 +114,7 @@ static void who_is_told_goes_on_in_another_session(void) {
 
 /* ---- who waits ---- */
 
-static void who_waits_goes_on_when_an_event_was_missed(void) {
+TEST(who_waits_goes_on_when_an_event_was_missed) {
   start();
   release(held("k"));
   fake_join(LOCK);
@@ -142,7 +142,7 @@ static void time_passes(int64_t ns) {
 
 /* What is sent first on each connection has the server cut it, so a handshake
  * says nothing. The session would never end: it is touched each time. */
-static void who_is_let_in_but_never_answered_is_given_up(void) {
+TEST(who_is_let_in_but_never_answered_is_given_up) {
   start();
   h->stands_at = h->host.now(&h->host);
   release(held("k"));
@@ -171,7 +171,7 @@ static void who_is_let_in_but_never_answered_is_given_up(void) {
   host_close(h);
 }
 
-static void who_is_answered_again_goes_on(void) {
+TEST(who_is_answered_again_goes_on) {
   start();
   h->stands_at = h->host.now(&h->host);
   struct dlk_lease *lease = held("mine");
@@ -191,7 +191,7 @@ static void who_is_answered_again_goes_on(void) {
 
 /* Nobody looked meanwhile. Who is still away when somebody looks, and has
  * nothing to lose, ends: a new one is there sooner. */
-static void who_is_back_at_once_stays_though_nothing_is_held(void) {
+TEST(who_is_back_at_once_stays_though_nothing_is_held) {
   start();
   release(held("k"));
   fake_away();
@@ -204,27 +204,6 @@ static void who_is_back_at_once_stays_though_nothing_is_held(void) {
   host_close(h);
 }
 
-static const struct check tests[] = {
-    {"who_is_let_in_but_never_answered_is_given_up",
-     who_is_let_in_but_never_answered_is_given_up},
-    {"who_is_answered_again_goes_on", who_is_answered_again_goes_on},
-    {"who_is_back_at_once_stays_though_nothing_is_held",
-     who_is_back_at_once_stays_though_nothing_is_held},
-    {"an_event_that_is_missed_ends_holds_at_once",
-     an_event_that_is_missed_ends_holds_at_once},
-    {"an_event_missed_while_away_ends_holds_at_once",
-     an_event_missed_while_away_ends_holds_at_once},
-    {"who_is_denied_tells_holds_and_then_closes",
-     who_is_denied_tells_holds_and_then_closes},
-    {"who_is_shortened_tells_holds_and_then_closes",
-     who_is_shortened_tells_holds_and_then_closes},
-    {"who_is_stopped_tells_holds_and_then_closes",
-     who_is_stopped_tells_holds_and_then_closes},
-    {"who_is_told_goes_on_in_another_session",
-     who_is_told_goes_on_in_another_session},
-    {"who_waits_goes_on_when_an_event_was_missed",
-     who_waits_goes_on_when_an_event_was_missed}};
-
 int main(void) {
-  return check_all(tests, sizeof tests / sizeof *tests);
+  return check_all();
 }

@@ -29,7 +29,7 @@ static void crowd_holds(void) {
 
 /* Two as they come: the first one's, and that of all who came meanwhile; one
  * when the writer leaves, which lets in those behind the first, too. */
-static void a_crowd_of_readers_costs_three_lists(void) {
+TEST(a_crowd_of_readers_costs_three_lists) {
   start();
   struct dlk_lease *writer = held("k");
   size_t lists = fake_executed(DLK_ZK_CHILDREN);
@@ -46,7 +46,7 @@ static void a_crowd_of_readers_costs_three_lists(void) {
 }
 
 /* Each hand-off to a writer costs one, however many wait. */
-static void a_crowd_of_writers_costs_a_list_for_each(void) {
+TEST(a_crowd_of_writers_costs_a_list_for_each) {
   start();
   struct dlk_lease *writer = held("k");
   size_t lists = fake_executed(DLK_ZK_CHILDREN);
@@ -62,7 +62,7 @@ static void a_crowd_of_writers_costs_a_list_for_each(void) {
 }
 
 /* A list that was sent before its create does not show it. */
-static void who_comes_behind_a_list_is_not_taken_for_deleted(void) {
+TEST(who_comes_behind_a_list_is_not_taken_for_deleted) {
   start();
   struct dlk_lease *writer = held("k");
   size_t created = fake_executed(DLK_ZK_CREATE);
@@ -88,7 +88,7 @@ static struct dlk_op *tries(struct dlk_lease *of) {
 
 /* What is free by a list that was sent after the second try began is no
  * `busy`, whatever the first one's list showed. */
-static void a_try_is_told_by_no_list_of_before(void) {
+TEST(a_try_is_told_by_no_list_of_before) {
   start();
   release(held("k"));
   fake_join(LOCK);
@@ -106,7 +106,7 @@ static void a_try_is_told_by_no_list_of_before(void) {
 }
 
 /* Whatever the cut met, each has one node afterwards, and its turn. */
-static void a_crowd_survives_a_cut_at_each_step(void) {
+TEST(a_crowd_survives_a_cut_at_each_step) {
   for (int steps = 0; steps < CROWD + 5; steps++) {
     start();
     struct dlk_lease *writer = held("k");
@@ -128,7 +128,7 @@ static void a_crowd_survives_a_cut_at_each_step(void) {
 }
 
 /* Its lists go with a session; those who asked go on in the next one. */
-static void a_crowd_survives_its_session_at_each_step(void) {
+TEST(a_crowd_survives_its_session_at_each_step) {
   for (int steps = 0; steps < CROWD + 5; steps += 3) {
     start();
     release(held("k"));
@@ -148,7 +148,7 @@ static void a_crowd_survives_its_session_at_each_step(void) {
 }
 
 /* Who leaves while a list is under way is told nothing by it. */
-static void who_gives_up_is_told_by_no_list(void) {
+TEST(who_gives_up_is_told_by_no_list) {
   start();
   struct dlk_lease *writer = held("k");
   for (int i = 0; i < 4; i++)
@@ -168,7 +168,7 @@ static void who_gives_up_is_told_by_no_list(void) {
 }
 
 /* Where nobody removes an empty lock's node, who leaves last does. */
-static void a_server_without_containers_gets_plain_nodes(void) {
+TEST(a_server_without_containers_gets_plain_nodes) {
   for (int steps = 0; steps < 6; steps++) {
     start_in("/app");
     fake_refuse(DLK_ZK_CREATE, DLK_SS_UNKNOWN);
@@ -190,7 +190,7 @@ static void a_server_without_containers_gets_plain_nodes(void) {
 }
 
 /* The same where only a change is waited for. */
-static void a_watch_without_containers_goes_on(void) {
+TEST(a_watch_without_containers_goes_on) {
   start();
   release(held("other"));
   fake_refuse(DLK_ZK_CREATE, DLK_SS_UNKNOWN);
@@ -204,24 +204,6 @@ static void a_watch_without_containers_goes_on(void) {
   host_close(h);
 }
 
-static const struct check tests[] = {
-    {"a_server_without_containers_gets_plain_nodes",
-     a_server_without_containers_gets_plain_nodes},
-    {"a_watch_without_containers_goes_on", a_watch_without_containers_goes_on},
-    {"a_crowd_of_readers_costs_three_lists",
-     a_crowd_of_readers_costs_three_lists},
-    {"a_crowd_of_writers_costs_a_list_for_each",
-     a_crowd_of_writers_costs_a_list_for_each},
-    {"who_comes_behind_a_list_is_not_taken_for_deleted",
-     who_comes_behind_a_list_is_not_taken_for_deleted},
-    {"a_try_is_told_by_no_list_of_before", a_try_is_told_by_no_list_of_before},
-    {"a_crowd_survives_a_cut_at_each_step",
-     a_crowd_survives_a_cut_at_each_step},
-    {"a_crowd_survives_its_session_at_each_step",
-     a_crowd_survives_its_session_at_each_step},
-    {"who_gives_up_is_told_by_no_list", who_gives_up_is_told_by_no_list},
-};
-
 int main(void) {
-  return check_all(tests, sizeof tests / sizeof *tests);
+  return check_all();
 }

@@ -8,7 +8,7 @@
 
 /* ---- a hold that another of the same session watches already ---- */
 
-static void extends_behind_a_waiter(void) {
+TEST(extends_behind_a_waiter) {
   start();
   struct dlk_lease *first = held("k"), *second = candidate("k", 0);
   struct dlk_op *wait = submit(DLK_OP_ACQUIRE, second, NULL);
@@ -21,7 +21,7 @@ static void extends_behind_a_waiter(void) {
   host_close(h);
 }
 
-static void renews_behind_a_waiter(void) {
+TEST(renews_behind_a_waiter) {
   start();
   struct dlk_lease *first = held("k"), *second = candidate("k", 0);
   struct dlk_op *wait = submit(DLK_OP_ACQUIRE, second, NULL);
@@ -34,7 +34,7 @@ static void renews_behind_a_waiter(void) {
   host_close(h);
 }
 
-static void hears_a_revoke_behind_a_waiter(void) {
+TEST(hears_a_revoke_behind_a_waiter) {
   start();
   struct dlk_lease *first = held("k"), *second = candidate("k", 0);
   struct dlk_op *ask = submit(DLK_OP_REVOKE, NULL, "k");
@@ -58,7 +58,7 @@ static void stop_clock(void) {
   h->stands_at = h->host.now(&h->host);
 }
 
-static void who_is_second_needs_no_list_to_be_first(void) {
+TEST(who_is_second_needs_no_list_to_be_first) {
   start();
   struct dlk_lease *first = held("k"), *second = candidate("k", 0);
   stop_clock();
@@ -74,7 +74,7 @@ static void who_is_second_needs_no_list_to_be_first(void) {
 }
 
 /* The node ahead is gone before it can be watched. */
-static void who_is_second_may_come_too_late_to_watch(void) {
+TEST(who_is_second_may_come_too_late_to_watch) {
   start();
   struct dlk_lease *first = held("k"), *second = candidate("k", 0);
   size_t lists = fake_executed(DLK_ZK_CHILDREN);
@@ -89,7 +89,7 @@ static void who_is_second_may_come_too_late_to_watch(void) {
 }
 
 /* Who has waited for longer looks whether its own node is still there. */
-static void a_waiter_whose_node_is_deleted_joins_anew(void) {
+TEST(a_waiter_whose_node_is_deleted_joins_anew) {
   start();
   struct dlk_lease *first = held("k"), *second = candidate("k", 0);
   stop_clock();
@@ -106,7 +106,7 @@ static void a_waiter_whose_node_is_deleted_joins_anew(void) {
 
 /* Within that time it does not look, and is like a holder whose node is
  * deleted: it hears of that by the watch on its node. */
-static void a_waiter_let_in_without_its_node_hears_of_it(void) {
+TEST(a_waiter_let_in_without_its_node_hears_of_it) {
   start();
   struct dlk_lease *first = held("k"), *second = candidate("k", 0);
   stop_clock();
@@ -131,7 +131,7 @@ static void is_lost_before(struct host *host, struct dlk_op *op,
 }
 
 /* Also where both are in one process. */
-static void a_broken_holder_hears_of_it_before_the_next_one_holds(void) {
+TEST(a_broken_holder_hears_of_it_before_the_next_one_holds) {
   start();
   struct dlk_lease *first = held("k"), *second = candidate("k", 0);
   stop_clock();
@@ -161,7 +161,7 @@ static size_t marks(const char *mark) {
   return count;
 }
 
-static void asks_again_and_the_node_does_not_grow(void) {
+TEST(asks_again_and_the_node_does_not_grow) {
   start();
   struct dlk_lease *lease = held("k");
   for (int i = 0; i < 3; i++) {
@@ -194,14 +194,14 @@ static void a_downgrade_is_settled(void (*lose)(void), bool cancelled) {
   host_close(h);
 }
 
-static void a_downgrade_whose_answer_is_lost_is_settled(void) {
+TEST(a_downgrade_whose_answer_is_lost_is_settled) {
   a_downgrade_is_settled(fake_cut, false);
   a_downgrade_is_settled(fake_drop, false);
   a_downgrade_is_settled(fake_cut, true);
 }
 
 /* Both read the node before either writes. */
-static void a_downgrade_and_a_revoke_cross(void) {
+TEST(a_downgrade_and_a_revoke_cross) {
   start();
   struct dlk_lease *lease = held("k");
   struct dlk_op *ask = submit(DLK_OP_REVOKE, NULL, "k");
@@ -217,7 +217,7 @@ static void a_downgrade_and_a_revoke_cross(void) {
 
 /* The mark is written on the version that was read: a write in between makes
  * it read again, and not take the other's for its own. */
-static void a_revoke_that_crosses_a_write_reads_again(void) {
+TEST(a_revoke_that_crosses_a_write_reads_again) {
   start();
   struct dlk_lease *lease = held("k");
   struct dlk_op *op = submit(DLK_OP_REVOKE, NULL, "k");
@@ -235,7 +235,7 @@ static void a_revoke_that_crosses_a_write_reads_again(void) {
 
 /* The container is removed after each answer in turn. A hold that is taken from
  * us is noticed with the next renewal. */
-static void the_lock_is_deleted_at_each_step(void) {
+TEST(the_lock_is_deleted_at_each_step) {
   bool over = false;
   for (int steps = 0; !over; steps++) {
     start();
@@ -261,7 +261,7 @@ static void the_lock_is_deleted_at_each_step(void) {
 
 /* ---- what a wait costs ---- */
 
-static void a_try_on_a_held_key_writes_nothing(void) {
+TEST(a_try_on_a_held_key_writes_nothing) {
   start();
   struct dlk_lease *lease = held("k"), *second = candidate("k", 0);
   size_t creates = fake_executed(DLK_ZK_CREATE);
@@ -282,7 +282,7 @@ static void a_try_on_a_held_key_writes_nothing(void) {
 }
 
 /* So many that the list of children is watched. */
-static void a_release_costs_one_list_however_many_wait(void) {
+TEST(a_release_costs_one_list_however_many_wait) {
   enum { PERMITS = 20, ALL = 45 };
   struct dlk_lease *lease[ALL];
   struct dlk_op *op[ALL];
@@ -305,7 +305,7 @@ static void a_release_costs_one_list_however_many_wait(void) {
 
 /* However long it waited: its ttl counts from when the list was asked for that
  * lets it in. */
-static void one_of_many_that_waited_for_long_has_all_of_its_ttl(void) {
+TEST(one_of_many_that_waited_for_long_has_all_of_its_ttl) {
   enum { PERMITS = 20, ALL = 22 };
   struct dlk_lease *lease[ALL];
   struct dlk_op *op[ALL];
@@ -335,7 +335,7 @@ static void one_of_many_that_waited_for_long_has_all_of_its_ttl(void) {
 }
 
 /* Who waits on the list of children hears that its own node was deleted. */
-static void one_of_many_whose_node_is_deleted_joins_anew(void) {
+TEST(one_of_many_whose_node_is_deleted_joins_anew) {
   enum { PERMITS = 20, ALL = 30 };
   struct dlk_lease *lease[ALL];
   struct dlk_op *op[ALL];
@@ -359,7 +359,7 @@ static void one_of_many_whose_node_is_deleted_joins_anew(void) {
 
 /* The server takes containers away when they are empty, and nothing else: a
  * key costs it no memory when it is not used any more. The chroot is kept. */
-static void all_but_the_chroot_is_made_of_containers(void) {
+TEST(all_but_the_chroot_is_made_of_containers) {
   start_in("/app");
   struct dlk_lease *lease = held("k");
   CHECK(fake_mode("/app") == DLK_ZK_PERSISTENT);
@@ -371,7 +371,7 @@ static void all_but_the_chroot_is_made_of_containers(void) {
 
 /* ---- who is refused ---- */
 
-static void a_list_that_is_refused_is_denied(void) {
+TEST(a_list_that_is_refused_is_denied) {
   start();
   struct dlk_lease *lease = held("k"), *second = candidate("k", 0);
   struct dlk_op *op = submit(DLK_OP_ACQUIRE, second, NULL);
@@ -384,7 +384,7 @@ static void a_list_that_is_refused_is_denied(void) {
   host_close(h);
 }
 
-static void a_node_ahead_that_is_refused_is_denied(void) {
+TEST(a_node_ahead_that_is_refused_is_denied) {
   start();
   struct dlk_lease *lease = held("k"), *second = candidate("k", 0);
   struct dlk_op *op = submit(DLK_OP_ACQUIRE, second, NULL);
@@ -419,7 +419,7 @@ static void may_not_look(void (*lose)(void), enum dlk_zk_verb verb,
   host_close(h);
 }
 
-static void a_search_that_is_refused_is_denied(void) {
+TEST(a_search_that_is_refused_is_denied) {
   void (*loses[])(void) = {fake_cut, fake_drop};
   for (int i = 0; i < 4; i++) {
     may_not_look(loses[i % 2], DLK_ZK_SYNC, i / 2);
@@ -428,7 +428,7 @@ static void a_search_that_is_refused_is_denied(void) {
   may_not_look(fake_cut, DLK_ZK_GET, false);
 }
 
-static void a_look_that_is_refused_is_denied(void) {
+TEST(a_look_that_is_refused_is_denied) {
   start();
   struct dlk_lease *lease = held("k"), *second = candidate("k", 0);
   struct dlk_op *op = host_op(h, DLK_OP_ACQUIRE, second, NULL, 0);
@@ -441,43 +441,6 @@ static void a_look_that_is_refused_is_denied(void) {
   host_close(h);
 }
 
-static const struct check tests[] = {
-    {"a_search_that_is_refused_is_denied", a_search_that_is_refused_is_denied},
-    {"a_look_that_is_refused_is_denied", a_look_that_is_refused_is_denied},
-    {"extends_behind_a_waiter", extends_behind_a_waiter},
-    {"renews_behind_a_waiter", renews_behind_a_waiter},
-    {"hears_a_revoke_behind_a_waiter", hears_a_revoke_behind_a_waiter},
-    {"asks_again_and_the_node_does_not_grow",
-     asks_again_and_the_node_does_not_grow},
-    {"a_downgrade_and_a_revoke_cross", a_downgrade_and_a_revoke_cross},
-    {"a_downgrade_whose_answer_is_lost_is_settled",
-     a_downgrade_whose_answer_is_lost_is_settled},
-    {"a_revoke_that_crosses_a_write_reads_again",
-     a_revoke_that_crosses_a_write_reads_again},
-    {"a_try_on_a_held_key_writes_nothing", a_try_on_a_held_key_writes_nothing},
-    {"a_release_costs_one_list_however_many_wait",
-     a_release_costs_one_list_however_many_wait},
-    {"one_of_many_that_waited_for_long_has_all_of_its_ttl",
-     one_of_many_that_waited_for_long_has_all_of_its_ttl},
-    {"who_is_second_needs_no_list_to_be_first",
-     who_is_second_needs_no_list_to_be_first},
-    {"who_is_second_may_come_too_late_to_watch",
-     who_is_second_may_come_too_late_to_watch},
-    {"a_waiter_whose_node_is_deleted_joins_anew",
-     a_waiter_whose_node_is_deleted_joins_anew},
-    {"a_waiter_let_in_without_its_node_hears_of_it",
-     a_waiter_let_in_without_its_node_hears_of_it},
-    {"a_broken_holder_hears_of_it_before_the_next_one_holds",
-     a_broken_holder_hears_of_it_before_the_next_one_holds},
-    {"one_of_many_whose_node_is_deleted_joins_anew",
-     one_of_many_whose_node_is_deleted_joins_anew},
-    {"the_lock_is_deleted_at_each_step", the_lock_is_deleted_at_each_step},
-    {"all_but_the_chroot_is_made_of_containers",
-     all_but_the_chroot_is_made_of_containers},
-    {"a_list_that_is_refused_is_denied", a_list_that_is_refused_is_denied},
-    {"a_node_ahead_that_is_refused_is_denied",
-     a_node_ahead_that_is_refused_is_denied}};
-
 int main(void) {
-  return check_all(tests, sizeof tests / sizeof *tests);
+  return check_all();
 }

@@ -56,7 +56,7 @@ static void comes_next(void) {
   CHECK(fake_nodes(LOCK) == 0 && h->busy == 0);
 }
 
-static void a_release_leaves_its_stand_in(void) {
+TEST(a_release_leaves_its_stand_in) {
   release(kept());
   CHECK(fake_nodes(LOCK) == 1 && h->busy == 0);
   pass_and_serve(DLK_SEC / 2);
@@ -67,7 +67,7 @@ static void a_release_leaves_its_stand_in(void) {
 }
 
 /* Late, or of what nobody counts on; the answers are lost, or not. */
-static void a_release_that_ends_it_deletes_both(void) {
+TEST(a_release_that_ends_it_deletes_both) {
   for (int how = 0; how < 4; how++) {
     struct dlk_lease *lease = kept();
     if (how % 2 == 0)
@@ -88,7 +88,7 @@ static void a_release_that_ends_it_deletes_both(void) {
   }
 }
 
-static void a_release_of_a_broken_hold_is_lost(void) {
+TEST(a_release_of_a_broken_hold_is_lost) {
   struct dlk_lease *lease = kept();
   fake_remove(LOCK);
   struct dlk_op *op = submit(DLK_OP_RELEASE, lease, NULL);
@@ -99,7 +99,7 @@ static void a_release_of_a_broken_hold_is_lost(void) {
 }
 
 /* The holder's session ends; others have their turn when the time is over. */
-static void a_stand_in_outlives_the_session(void) {
+TEST(a_stand_in_outlives_the_session) {
   struct dlk_lease *lease = kept();
   fake_expire();
   host_turn(h, 0);
@@ -111,7 +111,7 @@ static void a_stand_in_outlives_the_session(void) {
 
 /* Its holder gives the min_hold up, and the session ends before the server
  * hears of that. */
-static void a_stand_in_that_is_given_up_goes_with_the_next_session(void) {
+TEST(a_stand_in_that_is_given_up_goes_with_the_next_session) {
   struct dlk_lease *lease;
   struct dlk_op *asked = asks_for(60 * DLK_SEC, &lease);
   fake_serve();
@@ -132,7 +132,7 @@ static void a_stand_in_that_is_given_up_goes_with_the_next_session(void) {
 
 /* Nobody is told of the grant before its stand-in is there. executed: it is,
  * and the answer is lost. */
-static void a_grant_waits_for_its_stand_in(void) {
+TEST(a_grant_waits_for_its_stand_in) {
   for (int executed = 0; executed < 2; executed++) {
     struct dlk_lease *lease;
     struct dlk_op *op = asks(&lease);
@@ -156,7 +156,7 @@ static void a_grant_waits_for_its_stand_in(void) {
 
 /* Its own node is deleted before, so it begins anew; with a stand-in, or none,
  * that nobody was told of. */
-static void a_node_that_is_gone_gets_no_stand_in(void) {
+TEST(a_node_that_is_gone_gets_no_stand_in) {
   for (int made = 0; made < 2; made++) {
     struct dlk_lease *lease;
     struct dlk_op *op = asks(&lease);
@@ -181,7 +181,7 @@ static void a_node_that_is_gone_gets_no_stand_in(void) {
 /* Its session has to be proven once more before it may hold, by checks of other
  * nodes, and its own is deleted in that time: what stands in for it is no place
  * in the queue. */
-static void a_stand_in_is_not_taken_for_its_node(void) {
+TEST(a_stand_in_is_not_taken_for_its_node) {
   start();
   h->stands_at = h->host.now(&h->host);
   struct dlk_lease *leases[] = {held("j"), candidate("j", 0), candidate("j", 0),
@@ -207,7 +207,7 @@ static void a_stand_in_is_not_taken_for_its_node(void) {
 }
 
 /* A wait that ends, or a session that does, while it is being made. */
-static void a_stand_in_of_nobody_goes(void) {
+TEST(a_stand_in_of_nobody_goes) {
   for (int how = 0; how < 3; how++) {
     struct dlk_lease *lease;
     struct dlk_op *op = asks(&lease);
@@ -235,7 +235,7 @@ static void a_stand_in_of_nobody_goes(void) {
 }
 
 /* It lists before the stand-in is made, and deletes the node after that. */
-static void a_break_ends_what_comes_in_between(void) {
+TEST(a_break_ends_what_comes_in_between) {
   struct dlk_lease *lease;
   struct dlk_op *op = asks(&lease);
   fake_serve_until(DLK_ZK_MULTI);
@@ -251,7 +251,7 @@ static void a_break_ends_what_comes_in_between(void) {
 }
 
 /* What is over is held by nobody; what is not, by the one that is gone. */
-static void a_look_goes_by_the_servers_clock(void) {
+TEST(a_look_goes_by_the_servers_clock) {
   struct dlk_lease *lease = kept();
   int64_t fence = lease->fence;
   fake_expire();
@@ -280,7 +280,7 @@ static void a_look_goes_by_the_servers_clock(void) {
 }
 
 /* What it left is taken back behind it. */
-static void a_try_ends_with_its_time(void) {
+TEST(a_try_ends_with_its_time) {
   for (int steps = 0; steps < 4; steps++) {
     start();
     release(held("k"));
@@ -301,24 +301,6 @@ static void a_try_ends_with_its_time(void) {
   }
 }
 
-static const struct check tests[] = {
-    {"a_try_ends_with_its_time", a_try_ends_with_its_time},
-    {"a_release_leaves_its_stand_in", a_release_leaves_its_stand_in},
-    {"a_release_that_ends_it_deletes_both",
-     a_release_that_ends_it_deletes_both},
-    {"a_release_of_a_broken_hold_is_lost", a_release_of_a_broken_hold_is_lost},
-    {"a_stand_in_outlives_the_session", a_stand_in_outlives_the_session},
-    {"a_stand_in_that_is_given_up_goes_with_the_next_session",
-     a_stand_in_that_is_given_up_goes_with_the_next_session},
-    {"a_grant_waits_for_its_stand_in", a_grant_waits_for_its_stand_in},
-    {"a_node_that_is_gone_gets_no_stand_in",
-     a_node_that_is_gone_gets_no_stand_in},
-    {"a_stand_in_is_not_taken_for_its_node",
-     a_stand_in_is_not_taken_for_its_node},
-    {"a_stand_in_of_nobody_goes", a_stand_in_of_nobody_goes},
-    {"a_break_ends_what_comes_in_between", a_break_ends_what_comes_in_between},
-    {"a_look_goes_by_the_servers_clock", a_look_goes_by_the_servers_clock}};
-
 int main(void) {
-  return check_all(tests, sizeof tests / sizeof *tests);
+  return check_all();
 }

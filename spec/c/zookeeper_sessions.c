@@ -11,7 +11,7 @@
 
 /* ---- a cut, a gap, a close ---- */
 
-static void a_break_whose_answer_is_lost_takes_one_hold_only(void) {
+TEST(a_break_whose_answer_is_lost_takes_one_hold_only) {
   start();
   struct dlk_lease *lease = held("k");
   fake_join(LOCK);
@@ -29,7 +29,7 @@ static void a_break_whose_answer_is_lost_takes_one_hold_only(void) {
 
 /* The library keeps what is sent while it has no connection, and we hear of
  * the loss and the return only after that. */
-static void a_guard_in_the_gap_is_one_write(void) {
+TEST(a_guard_in_the_gap_is_one_write) {
   static const char *const argv[] = {"CREATE", "/dlock/once", "x"};
   static const size_t len[] = {6, 11, 1};
   start();
@@ -47,7 +47,7 @@ static void a_guard_in_the_gap_is_one_write(void) {
   host_close(h);
 }
 
-static void a_release_in_the_gap_is_ours(void) {
+TEST(a_release_in_the_gap_is_ours) {
   start();
   struct dlk_lease *lease = held("k");
   struct dlk_op *op = submit(DLK_OP_RELEASE, lease, NULL);
@@ -59,7 +59,7 @@ static void a_release_in_the_gap_is_ours(void) {
   host_close(h);
 }
 
-static void a_release_that_the_close_cuts_off_is_not_lost(void) {
+TEST(a_release_that_the_close_cuts_off_is_not_lost) {
   start();
   struct dlk_lease *lease = held("k");
   struct dlk_op *op = submit(DLK_OP_RELEASE, lease, NULL);
@@ -71,7 +71,7 @@ static void a_release_that_the_close_cuts_off_is_not_lost(void) {
 
 /* The confirm for the first hold is sent on a connection that is lost already,
  * and answered when the next one, for the other hold, is under way. */
-static void an_old_confirm_ends_no_other_hold(void) {
+TEST(an_old_confirm_ends_no_other_hold) {
   start();
   struct dlk_lease *first = held("a"), *second = held("b");
   h->skew += TIMEOUT * 3 / 8;
@@ -91,7 +91,7 @@ static void an_old_confirm_ends_no_other_hold(void) {
 
 /* A waiter's own node is not watched: that it was deleted is seen when it is
  * that node's turn to confirm the session. */
-static void each_node_confirms_in_turn(void) {
+TEST(each_node_confirms_in_turn) {
   start();
   release(held("k"));
   fake_join(LOCK);
@@ -117,7 +117,7 @@ static void each_node_confirms_in_turn(void) {
 
 /* Who takes turns writes again at once, which confirms its session; a hold that
  * lasts has no time for that. */
-static void who_only_waits_leaves_its_next_write_a_moment(void) {
+TEST(who_only_waits_leaves_its_next_write_a_moment) {
   const int64_t spacing = TIMEOUT / 4 + TIMEOUT / 64, moment = TIMEOUT / 100;
   start();
   h->stands_at = 1000 * DLK_SEC;
@@ -154,7 +154,7 @@ static void who_only_waits_leaves_its_next_write_a_moment(void) {
 }
 
 /* The node that the lost create made is there, and not ours. */
-static void a_node_of_another_session_is_never_adopted(void) {
+TEST(a_node_of_another_session_is_never_adopted) {
   start();
   release(held("k"));
   struct dlk_lease *lease = candidate("k", 0);
@@ -173,7 +173,7 @@ static void a_node_of_another_session_is_never_adopted(void) {
 
 /* Found by the list behind the sync, so it is not made again, to wait behind
  * its own first node. */
-static void a_node_is_looked_for_behind_a_sync(void) {
+TEST(a_node_is_looked_for_behind_a_sync) {
   start();
   release(held("k"));
   size_t creates = fake_executed(DLK_ZK_CREATE);
@@ -208,7 +208,7 @@ static void a_cancel_without_a_connection(enum dlk_code asked,
   host_close(h);
 }
 
-static void a_cancel_is_told_as_one_also_when_cut_off(void) {
+TEST(a_cancel_is_told_as_one_also_when_cut_off) {
   a_cancel_without_a_connection(DLK_CANCELLED, DLK_CANCELLED);
   a_cancel_without_a_connection(DLK_TIMEOUT, DLK_UNAVAILABLE);
 }
@@ -217,7 +217,7 @@ static void a_cancel_is_told_as_one_also_when_cut_off(void) {
 
 /* The library cannot even begin (an address that is none, no descriptor): it
  * is asked again a while later, and later still. */
-static void a_session_that_cannot_be_opened_is_tried_now_and_then(void) {
+TEST(a_session_that_cannot_be_opened_is_tried_now_and_then) {
   start();
   struct dlk_lease *lease = candidate("k", 0);
   struct dlk_op *op = submit(DLK_OP_ACQUIRE, lease, NULL);
@@ -238,7 +238,7 @@ static void a_session_that_cannot_be_opened_is_tried_now_and_then(void) {
 }
 
 /* Each acquire comes so late after the last that its session is a new one. */
-static void looks_move_to_the_next_session(void) {
+TEST(looks_move_to_the_next_session) {
   struct dlk_op *look[12];
   start();
   release(held("k"));
@@ -294,17 +294,17 @@ static size_t sessions_after(int waits, bool go) {
 
 /* The library sets all of a session's watches anew in one packet, which must
  * not be too large for the server. */
-static void watches_of_half_a_megabyte_fill_a_session(void) {
+TEST(watches_of_half_a_megabyte_fill_a_session) {
   CHECK(sessions_after(1000, false) == 1);
   CHECK(sessions_after(1200, false) == 2);
 }
 
-static void watches_that_are_over_fill_no_session(void) {
+TEST(watches_that_are_over_fill_no_session) {
   CHECK(sessions_after(1200, true) == 1);
 }
 
 /* All of them join before one has its watch. */
-static void waits_that_begin_together_fill_a_session(void) {
+TEST(waits_that_begin_together_fill_a_session) {
   static struct dlk_op *op[1200];
   char key[401] = "";
   memset(key, 'k', sizeof key - 1);
@@ -329,7 +329,7 @@ static void waits_that_begin_together_fill_a_session(void) {
 /* ---- how long a hold counts ---- */
 
 /* Asked before anybody noticed that the servers proved nothing any more. */
-static void a_hold_without_proof_is_lost_when_asked_for(void) {
+TEST(a_hold_without_proof_is_lost_when_asked_for) {
   for (int how = 0; how < 3; how++) {
     start();
     struct dlk_lease *lease = held("k");
@@ -349,7 +349,7 @@ static void a_hold_without_proof_is_lost_when_asked_for(void) {
 }
 
 /* All is answered when what the session's opening proved is over. */
-static void a_grant_waits_for_what_proves_the_session(void) {
+TEST(a_grant_waits_for_what_proves_the_session) {
   start();
   release(held("k"));
   struct dlk_lease *lease = candidate("k", 0);
@@ -368,7 +368,7 @@ static void a_grant_waits_for_what_proves_the_session(void) {
   host_close(h);
 }
 
-static void a_shorter_timeout_ends_the_session(void) {
+TEST(a_shorter_timeout_ends_the_session) {
   start();
   struct dlk_lease *lease = held("k");
   fake_away();
@@ -383,7 +383,7 @@ static void a_shorter_timeout_ends_the_session(void) {
 
 /* A node cannot be deleted, so the first session goes out of use while it has
  * a hold and somebody who waits on. */
-static void a_hold_ends_with_its_own_session_only(void) {
+TEST(a_hold_ends_with_its_own_session_only) {
   start();
   release(held("k"));
   fake_join(LOCK);
@@ -411,7 +411,7 @@ static void a_hold_ends_with_its_own_session_only(void) {
 }
 
 /* A server refuses a node that exists to who may not make nodes beside it. */
-static void a_watch_below_what_is_barred_goes_on(void) {
+TEST(a_watch_below_what_is_barred_goes_on) {
   start_in("/app");
   struct dlk_lease *other = held("other");
   fake_refuse(DLK_ZK_CREATE, DLK_SS_NOAUTH);
@@ -433,41 +433,6 @@ static void a_watch_below_what_is_barred_goes_on(void) {
   host_close(h);
 }
 
-static const struct check tests[] = {
-    {"a_watch_below_what_is_barred_goes_on",
-     a_watch_below_what_is_barred_goes_on},
-    {"a_break_whose_answer_is_lost_takes_one_hold_only",
-     a_break_whose_answer_is_lost_takes_one_hold_only},
-    {"a_guard_in_the_gap_is_one_write", a_guard_in_the_gap_is_one_write},
-    {"a_release_in_the_gap_is_ours", a_release_in_the_gap_is_ours},
-    {"a_release_that_the_close_cuts_off_is_not_lost",
-     a_release_that_the_close_cuts_off_is_not_lost},
-    {"an_old_confirm_ends_no_other_hold", an_old_confirm_ends_no_other_hold},
-    {"each_node_confirms_in_turn", each_node_confirms_in_turn},
-    {"who_only_waits_leaves_its_next_write_a_moment",
-     who_only_waits_leaves_its_next_write_a_moment},
-    {"a_node_of_another_session_is_never_adopted",
-     a_node_of_another_session_is_never_adopted},
-    {"a_node_is_looked_for_behind_a_sync", a_node_is_looked_for_behind_a_sync},
-    {"a_cancel_is_told_as_one_also_when_cut_off",
-     a_cancel_is_told_as_one_also_when_cut_off},
-    {"looks_move_to_the_next_session", looks_move_to_the_next_session},
-    {"a_session_that_cannot_be_opened_is_tried_now_and_then",
-     a_session_that_cannot_be_opened_is_tried_now_and_then},
-    {"watches_of_half_a_megabyte_fill_a_session",
-     watches_of_half_a_megabyte_fill_a_session},
-    {"watches_that_are_over_fill_no_session",
-     watches_that_are_over_fill_no_session},
-    {"waits_that_begin_together_fill_a_session",
-     waits_that_begin_together_fill_a_session},
-    {"a_hold_without_proof_is_lost_when_asked_for",
-     a_hold_without_proof_is_lost_when_asked_for},
-    {"a_grant_waits_for_what_proves_the_session",
-     a_grant_waits_for_what_proves_the_session},
-    {"a_shorter_timeout_ends_the_session", a_shorter_timeout_ends_the_session},
-    {"a_hold_ends_with_its_own_session_only",
-     a_hold_ends_with_its_own_session_only}};
-
 int main(void) {
-  return check_all(tests, sizeof tests / sizeof *tests);
+  return check_all();
 }

@@ -77,12 +77,6 @@ static bool ignores(int signal) {
   return sigaction(signal, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
-/* As bin/dlock saw it, or by SIGQUIT. */
-static bool ignored_interrupts(void) {
-  const char *seen = getenv("DLOCK_IGNORED");
-  return seen && *seen ? *seen == '1' : ignores(SIGQUIT);
-}
-
 static bool children_ignored;
 static sigset_t callers_mask; /* of the thread that caught signals first */
 
@@ -112,7 +106,8 @@ static void heed(int signal) {
 static int core_catch_signals(lua_State *L) {
   bool all = lua_toboolean(L, 1);
   pthread_sigmask(SIG_BLOCK, NULL, &callers_mask);
-  if (ignored_interrupts())
+  const char *seen = getenv("DLOCK_IGNORED"); /* by bin/dlock */
+  if (seen && *seen ? *seen == '1' : ignores(SIGQUIT))
     set_handler(SIGINT, SIG_IGN);
   unsetenv("DLOCK_IGNORED");
   for (int signal = 1; signal < SIGNALS; signal++)

@@ -19,13 +19,6 @@ static size_t long_char(const unsigned char *p) {
   return refused ? 0 : n;
 }
 
-static size_t char_ok(const char *p) {
-  unsigned char c = (unsigned char)*p;
-  if (c >= 0x80)
-    return long_char((const unsigned char *)p);
-  return c >= 0x20 && c != 0x7f;
-}
-
 bool dlk_zk_path_ok(const char *p) {
   if (!*p)
     return true;
@@ -34,7 +27,8 @@ bool dlk_zk_path_ok(const char *p) {
     if (n == 0 || (n <= 2 && memcmp(p, "..", n) == 0))
       return false;
     for (const char *end = p + n; p < end;) {
-      size_t length = char_ok(p);
+      const unsigned char *c = (const unsigned char *)p;
+      size_t length = *c >= 0x80 ? long_char(c) : *c >= 0x20 && *c != 0x7f;
       if (length == 0)
         return false;
       p += length;

@@ -209,13 +209,9 @@ static int64_t now(const struct dlk_zk_completion *f) {
   return f->owner->host->now(f->owner->host);
 }
 
-static const char *text_of(const struct dlk_zk_completion *f) {
-  return dlk_zk_code_text(f->rc, f->owner->odd);
-}
-
 static void answer(struct dlk_zk_completion *f) {
   struct dlk_ss_reply r = {.rc = dlk_zk_code_rc(f->rc), .sent = f->sent};
-  r.text = text_of(f);
+  r.text = dlk_zk_code_text(f->rc, f->owner->odd);
   r.path = f->text;
   r.stat = f->stat;
   if (f->count > 0) {

@@ -75,13 +75,9 @@ static bool is_taken(const char *address) {
   return true;
 }
 
-static bool is_address(const char *name, int family) {
-  unsigned char bytes[sizeof(struct in6_addr)];
-  return inet_pton(family, name, bytes) == 1;
-}
-
 static void spell(struct dlk_buf *out, const char *name, const struct host *h) {
-  bool mapped = is_address(name, AF_INET) && !is_taken(name);
+  struct in_addr bytes;
+  bool mapped = inet_pton(AF_INET, name, &bytes) == 1 && !is_taken(name);
   dlk_buf_addf(out, "%s%s%s:%.*s", out->len > 0 ? "," : "",
                mapped ? "::ffff:" : "", name, h->port_len, h->port);
 }

@@ -360,7 +360,7 @@ TEST(grant_crosses_cancel) {
 }
 
 /* Nobody gets a fence that not every Lua can show. Who waits will get one: it
- * is refused when it comes, not when somebody lets it in. No test may follow. */
+ * is refused when it comes, not when somebody lets it in. It has to be last. */
 TEST(fences_end) {
   struct entry *held[3];
   give_back(stand(0, (struct dlk_want){0, 0}));

@@ -464,19 +464,6 @@ describe("connecting to redis:", function()
     assert(seen > 50)
   end)
 
-  it("evictions are warned of", function()
-    admin:call("CONFIG", "SET", "maxmemory-policy", "volatile-lru")
-    local seen = {}
-    local store = assert(dlock.open(opts(private.url, {
-      on_event = function(event) seen[#seen + 1] = event end,
-    })))
-    assert(store:ping())
-    assert(assert(store:try_lock("evict")):release())
-    admin:call("CONFIG", "SET", "maxmemory-policy", "noeviction")
-    store:close()
-    assert.are.equal("eviction", seen[1] and seen[1].kind)
-  end)
-
   it("a database that is not there is invalid", function()
     fails(private.url .. "/99", "invalid", "database 99")
     assert.are.equal("invalid",
@@ -497,40 +484,53 @@ describe("connecting to redis:", function()
     for _, store in ipairs { one, two, unix, other } do store:close() end
   end)
 
-  it("an old version is unsupported", function()
-    for _, version in ipairs { "5.0.14", "6.0.16" } do
-      local f = fake_server.start({}, { version = version })
-      fails(f.url, "unsupported", version:gsub("%.", "%%.") .. "; 6%.2")
-      f:stop()
-    end
-  end)
-
-  it("a server that is not redis is invalid", function()
-    local f = fake_server.start({ ["*"] = "HTTP/1.1 400 Bad\r\n\r\n" })
-    fails(f.url, "invalid", "not a Redis")
-    f:stop()
-    f = fake_server.start({ INFO = "$5\r\nhello\r\n" })
-    fails(f.url, "invalid", 'answers INFO with "hello", so it is not Redis')
-    f:stop()
-  end)
-
-  it("a proxy that refuses INFO is told of in its own words", function()
-    for _, said in ipairs { "ERR unsupported command 'INFO'", -- Envoy
-      "ERR handle request, command 'INFO' is not allowed", -- Codis
-      "unsupported" } do
-      local f = fake_server.start { INFO = "-" .. said .. "\r\n" }
-      fails(f.url, "invalid", said)
-      f:stop()
-    end
-  end)
-
-  -- As twemproxy does at INFO; a TLS port does the same at any command.
-  it("a proxy that hangs up without a word is told of as that", function()
-    local f = fake_server.start { INFO = { raw = "", close = true } }
-    fails(f.url, "unavailable",
-      "at the first command; if it wants TLS.*a proxy")
-    f:stop()
-  end)
+  -- Of servers by their rules, or how they begin: the code, and what is said.
+  for name, rows in pairs {
+    ["an old version is unsupported"] = {
+      { {}, "unsupported", "5%.0%.14; 6%.2", { version = "5.0.14" } },
+      { {}, "unsupported", "6%.0%.16; 6%.2", { version = "6.0.16" } },
+    },
+    ["a server that is not redis is invalid"] = {
+      { { ["*"] = "HTTP/1.1 400 Bad\r\n\r\n" }, "invalid", "not a Redis" },
+      { { INFO = "$5\r\nhello\r\n" }, "invalid",
+        'answers INFO with "hello", so it is not Redis' },
+    },
+    -- As Envoy and Codis do.
+    ["a proxy that refuses INFO is told of in its own words"] = {
+      { { INFO = "-ERR unsupported command 'INFO'\r\n" }, "invalid",
+        "ERR unsupported command 'INFO'" },
+      { { INFO = "-ERR handle request, command 'INFO' is not allowed\r\n" },
+        "invalid", "ERR handle request, command 'INFO' is not allowed" },
+      { { INFO = "-unsupported\r\n" }, "invalid", "unsupported" },
+    },
+    -- As twemproxy does at INFO; a TLS port does the same at any command.
+    ["a proxy that hangs up without a word is told of as that"] = {
+      { { INFO = { raw = "", close = true } }, "unavailable",
+        "at the first command; if it wants TLS.*a proxy" },
+    },
+    ["what a server repeats of a command that it does not know is left out"] = {
+      { { MULTI = "-ERR unknown command `MULTI`, with args beginning with:"
+        .. " `secret`, \r\n" }, "unavailable", "`MULTI`\"; .*rename%-command" },
+    },
+    ["one that never answers is unavailable"] = {
+      { {}, "unavailable", "", { on_accept = "silent" },
+        { connect_timeout = 1, io_timeout = 1 } },
+    },
+    ["one that hangs up is unavailable"] = {
+      { {}, "unavailable", "", { on_accept = "close" } },
+    },
+    ["a server in protected mode says so"] = {
+      { {}, "denied", "protected mode", { on_accept = "close",
+        banner = "-DENIED Redis is running in protected mode because…\r\n" } },
+    },
+  } do
+    it(name, function()
+      for _, row in ipairs(rows) do
+        local f = fake_server.start(row[1], row[4])
+        fails(f.url, row[2], row[3], row[5])
+      end
+    end)
+  end
 
   it("what a server said before it hung up is told", function()
     for _, said in ipairs { "ERR unknown command 'INFO'", "ERR go away" } do
@@ -614,26 +614,6 @@ describe("connecting to redis:", function()
     end
   end)
 
-  it("what a server repeats of a command that it does not know is left out",
-  function()
-    local f = fake_server.start { MULTI = "-ERR unknown command `MULTI`,"
-      .. " with args beginning with: `secret`, \r\n" }
-    fails(f.url, "unavailable", "`MULTI`\"; .*rename%-command")
-    f:stop()
-  end)
-
-  it("one that never answers is unavailable", function()
-    local f = fake_server.start({}, { on_accept = "silent" })
-    fails(f.url, "unavailable", "", { connect_timeout = 1, io_timeout = 1 })
-    f:stop()
-  end)
-
-  it("one that hangs up is unavailable", function()
-    local f = fake_server.start({}, { on_accept = "close" })
-    fails(f.url, "unavailable", "")
-    f:stop()
-  end)
-
   it("a port without a listener is unavailable", function()
     fails("redis://127.0.0.1:1", "unavailable", "refused")
     fails("redis+unix:///nonexistent/s", "unavailable", "No such file")
@@ -647,13 +627,6 @@ describe("connecting to redis:", function()
     fails(other.url, "unavailable", "max number of clients.*maxclients")
     r:close()
     other:stop()
-  end)
-
-  it("a server in protected mode says so", function()
-    local f = fake_server.start({}, { on_accept = "close",
-      banner = "-DENIED Redis is running in protected mode because ...\r\n" })
-    fails(f.url, "denied", "protected mode")
-    f:stop()
   end)
 
   it("a replica is unavailable", function()

@@ -69,7 +69,7 @@ describe("simulated network", function()
   local function client(name, fault)
     local path = program.build(dir, name .. ".so", SOURCES,
       fault, flags,
-      "-shared -pthread -Wl,-z,nodelete -Wl,-Bsymbolic -lhiredis -luv")
+      "-shared -pthread -Wl,-z,nodelete -Wl,-Bsymbolic -lhiredis -luv", true)
     local machine = assert(package.loadlib(path, "luaopen_redis_client"))()
     return machine, redis_network.world(machine, texts)
   end

@@ -41,17 +41,23 @@ local function quietly(command)
 end
 
 -- sources: a list of files; flags: more of the compiler's, libs: the
--- linker's, or nil. What has no fault is compiled once. Returns the program's
--- path in dir.
-function program.build(dir, name, sources, fault, flags, libs)
+-- linker's, or nil. What has no fault is compiled once, or is what make has
+-- compiled (made). Returns the program's path in dir.
+function program.build(dir, name, sources, fault, flags, libs, made)
   local cc = os.getenv("CC") or "cc"
+  local build = os.getenv("BUILD") or "build"
   local lines, objects = {}, {}
   for i, file in ipairs(sources) do
     local changes = edits_of(fault, file)
     local bad = changes[1]
     local object = dir .. "/" .. (bad and name .. "_" or "")
       .. file:gsub("/", "_") .. ".o"
-    lines[i] = ("[ -f %s ] || %s %s %s %s -c -o %s %s"):format(object, cc,
+    local ready = ("%s/obj/%s.o"):format(build, file:gsub("%.c$", ""))
+    if made and not bad then
+      lines[#lines + 1] = ("[ -f %s ] || [ ! %s -nt %s ] || cp %s %s"):format(
+        object, ready, file, ready, object)
+    end
+    lines[#lines + 1] = ("[ -f %s ] || %s %s %s %s -c -o %s %s"):format(object, cc,
       FLAGS, flags or "", bad and "-w" or "", object,
       bad and faulty(dir, file, changes) or file)
     objects[i] = object

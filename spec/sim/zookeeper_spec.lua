@@ -12,7 +12,7 @@ local program = require "spec.sim.program"
 local seeds = require "spec.sim.seeds"
 local server = require "spec.support.server"
 
-local COUNT = tonumber(os.getenv("DLOCK_SIM")) or 5000
+local COUNT = tonumber(os.getenv("DLOCK_SIM")) or 2500
 -- It is the same C whatever runs it: the faults are looked for once.
 local LOOK = _VERSION == "Lua 5.4"
 local ENOUGH = 5000 -- histories in which a fault must show
@@ -26,12 +26,13 @@ local function output(command)
   return status == 0 and (text:gsub("%s+$", "")) or ""
 end
 
+local dir -- what is compiled for one is there for the other
+
 local function simulated(name, says)
-  describe("simulated ZooKeeper " .. name, function()
-    local dir, sources, flags, libs
+  describe(name, function()
+    local sources, flags, libs
 
     setup(function()
-      dir = server.new_dir()
       sources = { "spec/sim/zookeeper_" .. name .. ".c", SERVERS[name],
         "spec/sim/plain.c", "spec/c/host.c" }
       for file in output("find csrc/core csrc/store/kit csrc/store/session"
@@ -47,10 +48,6 @@ local function simulated(name, says)
       libs = output("pkg-config --libs libuv")
     end)
 
-    teardown(function()
-      server.remove_dir(dir)
-    end)
-
     it(says, function()
       local path = program.build(dir, name, sources, nil, flags, libs)
       local first, count = seeds.draw("ZooKeeper " .. name, COUNT)
@@ -61,7 +58,7 @@ local function simulated(name, says)
     for i, fault in ipairs(LOOK and seeds.faults(faults[name] or {}) or {}) do
       it("would notice that " .. fault.name, function()
         local path =
-          program.build(dir, "faulty" .. i, sources, fault, flags, libs)
+          program.build(dir, name .. i, sources, fault, flags, libs)
         local ok, text = program.run(path, ENOUGH)
         assert.is_false(ok)
         assert.matches("seed %d+: ", text)
@@ -70,6 +67,11 @@ local function simulated(name, says)
   end)
 end
 
-simulated("recipe", "excludes, ends everything and leaves nothing")
-simulated("session", "is believed in no longer than the leader has it, and"
-  .. " survives every break that is mended at once")
+describe("simulated ZooKeeper", function()
+  setup(function() dir = server.new_dir() end)
+  teardown(function() server.remove_dir(dir) end)
+
+  simulated("recipe", "excludes, ends everything and leaves nothing")
+  simulated("session", "is believed in no longer than the leader has it, and"
+    .. " survives every break that is mended at once")
+end)

@@ -220,9 +220,10 @@ local methods = {}
 ---@return dlock.lease|nil
 ---@return string? message
 ---@return dlock.code? code
-function methods:acquire(opts)
+function methods:acquire(opts, extra)
   local state = type(self) == "table" and self[STATE]
     or state_of(self, "acquire")
+  options.check_end(extra, state.calls.acquire, "options")
   local bad = options.check(opts, state.calls.acquire)
   if bad then return fail("invalid", bad) end
   return state.take(state, opts, true)
@@ -234,8 +235,9 @@ end
 ---@return dlock.lease|nil
 ---@return string? message
 ---@return dlock.code? code
-function methods:try_acquire(opts)
+function methods:try_acquire(opts, extra)
   local state = state_of(self, "try_acquire")
+  options.check_end(extra, state.calls.try_acquire, "options")
   local bad = options.check(opts, state.calls.try_acquire)
   if bad then return fail("invalid", bad) end
   return state.take(state, opts, false)
@@ -272,8 +274,9 @@ end
 ---@return boolean|nil
 ---@return string? message
 ---@return dlock.code? code
-function methods:locked()
+function methods:locked(extra)
   local state = state_of(self, "locked")
+  options.check_end(extra, state.calls.locked, "no argument")
   return lockable.ask(state, "locked", state.key)
 end
 

@@ -95,9 +95,11 @@ end
 local function on_key(name, do_it)
   local call = "store:" .. name
   local takes_options = options.places(call)
-  return function(self, key, opts)
+  return function(self, key, opts, extra)
     local client = client_of(self, name)
-    if not takes_options then
+    if takes_options then
+      options.check_end(extra, call, "a key and options")
+    else
       options.check_end(opts, call, "a key")
       opts = nil
     end
@@ -169,8 +171,9 @@ end)
 ---@return string[]|nil keys
 ---@return string? cursor nil at the end; else the message
 ---@return dlock.code? code
-function methods:list(prefix, opts)
+function methods:list(prefix, opts, extra)
   local client = client_of(self, "list")
+  options.check_end(extra, "store:list", "a prefix and options")
   if prefix ~= nil and type(prefix) ~= "string" then
     misuse.raise("the prefix given to store:list must be a string, not a %s",
       type(prefix))
@@ -347,7 +350,8 @@ function methods:attach(detached, opts)
   end
   local bad = options.check(opts, "store:attach")
   if bad then return fail("invalid", bad) end
-  return host.ask(client, client.engine.attach, client.engine, detached,
+  return host.ask(client, client.engine.attach, client.engine,
+    text.of_word(detached),
     opts and opts.max_hold or client.base.max_hold)
 end
 
@@ -452,6 +456,7 @@ function store.open(where, opts)
     watched = events.new(),
     on_event = opts.on_event,
     scope = opts.scope or options.default("scope"),
+    kind = key, -- that of others with the same URL and options
     id = opts.id or where.shown,
     prefix = engine:prefix(),
   }

@@ -46,6 +46,7 @@ describe("options", function()
     local dir = server.new_dir()
     local store = assert(dlock.open("file://" .. dir .. "/locks"))
     local rw, list = store:rwlock "k", { store:mutex "a", store:mutex "b" }
+    local lease = assert(store:lock "held")
     local more = { graceee = 1 }
     for call, fn in pairs {
       ["dlock.open"] = function() dlock.open(nil, more) end,
@@ -57,6 +58,16 @@ describe("options", function()
       ["rwlock:write"] = function() rw:write(more) end,
       ["store:inspect"] = function() store:inspect("k", more) end,
       ["store:break_lock"] = function() store:break_lock("k", more) end,
+      ["store:lock"] = function() store:lock("k", nil, more) end,
+      ["store:try_lock"] = function() store:try_lock("k", nil, more) end,
+      ["store:list"] = function() store:list("", nil, more) end,
+      ["mutex:acquire"] = function() list[1]:acquire(nil, more) end,
+      ["mutex:try_acquire"] = function() list[1]:try_acquire(nil, more) end,
+      ["mutex:locked"] = function() list[1]:locked(more) end,
+      ["lease:release"] = function() lease:release(1, more) end,
+      ["lease:release_later"] = function() lease:release_later(more) end,
+      ["lease:detach"] = function() lease:detach(more) end,
+      ["lease:downgrade"] = function() lease:downgrade(more) end,
     } do
       local ok, problem = pcall(fn)
       assert.is_false(ok, call)

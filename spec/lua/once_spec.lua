@@ -53,6 +53,28 @@ describe("store:once", function()
     assert(other:try_lock(key)):release()
   end)
 
+  it("runs it once for callers that open a store each", function()
+    local runs = 0
+    local function open(opts)
+      opts.url = URL
+      local its = assert(dlock.open(opts))
+      queue:wrap(function()
+        assert.equal("made", its:once(key, function()
+          runs = runs + 1
+          cqueues.sleep(0.05)
+          return "made"
+        end))
+        its:close(1)
+      end)
+    end
+    for _ = 1, 20 do open {} end
+    run()
+    assert.equal(1, runs)
+    for i = 1, 2 do open { name = "n" .. i } end -- not the same options
+    run()
+    assert.equal(3, runs)
+  end)
+
   it("runs it again for later callers", function()
     local runs = 0
     local function make()
@@ -146,7 +168,8 @@ describe("store:once", function()
   end)
 
   it("gives back a lock that came together with another's result", function()
-    local acquire, client, given_back = lockable.acquire, {}, false
+    local acquire, given_back = lockable.acquire, false
+    local client = { kind = "of a test" }
     function lockable.acquire(_, opts)
       assert.is_true(opts.provisional) -- so it has no min_hold
       client.flights[key].result = "theirs"

@@ -1,7 +1,8 @@
 -- Single flight. The first caller gets the lock and runs the function, and the
 -- others wait for the lock. With a result, and the lock still held, their waits
--- end. After a failure the next in the queue runs the function. Callers of one
--- store object share a flight; another process runs the function in its turn.
+-- end. After a failure the next in the queue runs the function. Callers of
+-- stores with the same URL and options share a flight; another process runs the
+-- function in its turn.
 local core = require "dlock.core"
 local lockable = require "dlock.lockable"
 local options = require "dlock.options"
@@ -13,15 +14,18 @@ local once = {}
 
 local WEAK = { __mode = "k" }
 
--- Callers hold the flight, so it goes when all were killed.
+-- Callers hold the flight, so it goes when all were killed. Clients hold the
+-- flights of their kind.
 local WEAK_VALUES = { __mode = "v" }
+local kinds = setmetatable({}, WEAK_VALUES)
 
 local function flight_of(client, key)
-  local flights = client.flights
+  local flights = client.flights or kinds[client.kind]
   if not flights then
     flights = setmetatable({}, WEAK_VALUES)
-    client.flights = flights
+    kinds[client.kind] = flights
   end
+  client.flights = flights
   local flight = flights[key]
   if not flight then
     flight = { waits = setmetatable({}, WEAK) }

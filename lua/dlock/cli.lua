@@ -66,8 +66,8 @@ local function serve(request, settings, config)
     end
     return failed(request, message, code)
   end
-  local url = os.getenv("DLOCK_URL") -- no password goes on to the child
-  if url and config.may_be_secret(url) then core.setenv("DLOCK_URL", nil) end
+  local url = os.getenv("DLOCK_URL")
+  if url then core.setenv("DLOCK_URL", config.without_secret(url)) end
   request.timeout = settings.timeout and settings.timeout.value or math.huge
   request.tell_waiting = teller(request, settings)
   local verb = request.verb.name

@@ -89,10 +89,11 @@ function config.for_open(found)
   return open
 end
 
---- Whether a URL has a password, or cannot be taken apart.
-function config.may_be_secret(given)
+--- The URL that a child gets: no password goes on to it, and it asks the same
+--- server. Nil for one that cannot be taken apart.
+function config.without_secret(given)
   local parsed = url.parse(given)
-  return not parsed or parsed.password ~= nil
+  return parsed and (parsed.password and parsed.shown or given)
 end
 
 -- A value for people, without a URL's secret.

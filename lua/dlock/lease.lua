@@ -106,8 +106,9 @@ end
 
 local function releasing(name)
   local call = "lease:" .. name
-  return function(self, given)
+  return function(self, given, extra)
     local client = client_of(self, name, true)
+    options.check_end(extra, call, "a timeout or options")
     if given == nil then
       return release(client, self)
     end
@@ -133,8 +134,9 @@ methods.release = releasing "release"
 ---@return true|nil
 ---@return string? message
 ---@return dlock.code? code forked
-function methods:release_later()
+function methods:release_later(extra)
   local client = client_of(self, "release_later", true)
+  options.check_end(extra, "lease:release_later", "no argument")
   if client then
     forget(client, self)
   end
@@ -214,12 +216,14 @@ end
 ---@return string|nil
 ---@return string? message
 ---@return dlock.code? code lost, unsupported, unavailable, closed, forked
-function methods:detach()
+function methods:detach(extra)
   local client = client_of(self, "detach")
+  options.check_end(extra, "lease:detach", "no argument")
   local detached, message, code = host.ask(client, core.detach, self)
   if detached then
     core.parted(self)
     forget(client, self)
+    detached = text.to_word(detached)
   end
   return results.of(detached, message, code)
 end
@@ -236,8 +240,9 @@ methods.resign = releasing "resign"
 ---@return true|nil
 ---@return string? message
 ---@return dlock.code? code lost, unsupported, unavailable, closed, forked
-function methods:downgrade()
+function methods:downgrade(extra)
   local client = client_of(self, "downgrade")
+  options.check_end(extra, "lease:downgrade", "no argument")
   local holds = client.holds
   if self.mode ~= modes.exclusive and not core.given_up(self) then
     return fail("unsupported", ("the lease on %s is %s already; only one that"

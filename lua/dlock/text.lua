@@ -67,6 +67,25 @@ function text.number(n)
   return n ~= n and "NaN" or dotted(("%.14g"):format(n))
 end
 
+local NOT_IN_WORDS = ("[^%s_.,:-]"):format(text.ALNUM)
+
+--- Any bytes as one word that no shell takes apart: a blank as +, others as %XX.
+function text.to_word(s)
+  return (s:gsub(NOT_IN_WORDS, function(byte)
+    return byte == " " and "+" or ("%%%02X"):format(byte:byte())
+  end))
+end
+
+--- The bytes of such a word. Text with blanks is none, and stays.
+function text.of_word(s)
+  if s:find(" ", 1, true) then
+    return s
+  end
+  return (s:gsub("%+", " "):gsub("%%(%x%x)", function(hex)
+    return string.char(tonumber(hex, 16))
+  end))
+end
+
 function text.tenths(n)
   return dotted(("%.1f"):format(n))
 end

@@ -45,6 +45,19 @@ for _, subject in ipairs(lot.stores(subjects)) do
       assert(assert(store:try_lock(key)):release())
     end)
 
+    it("is one word of a shell, whatever bytes the key has", function()
+      for _, part in ipairs { " $x`'\"", "\n100%+", "\195\164*" } do
+        local status, out, err = run("--url", url, "acquire", key .. part)
+        assert.same({ 0, "" }, { status, err })
+        assert.matches("^[%w_.,:+%%-]+\n$", out)
+        local handle = out:sub(1, -2)
+        assert.equal(0, (run("--url", url, "held-by", handle)))
+        local lease = assert(store:attach(handle))
+        assert.equal(key .. part, lease.key)
+        assert(lease:release())
+      end
+    end)
+
     it("is printed as JSON, with the key and the fence", function()
       local handle = acquire("--json"):match('^{"fence":%d+,"handle":"(.*)",'
         .. '"key":"' .. key .. '"}$')

@@ -78,7 +78,8 @@ end
 local function prolong(store, request, ttl)
   local given, message, code = read(store, request)
   if not given then return nil, message, code end
-  return lockable.ask({ client = stores.client(store) }, "prolong", given, ttl)
+  return lockable.ask({ client = stores.client(store) }, "prolong",
+    text.of_word(given), ttl)
 end
 
 function handle.release(store, request)

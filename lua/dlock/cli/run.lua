@@ -55,8 +55,8 @@ end
 -- The fences for a key of the job around this one.
 local function fences_of_job(store, key)
   local found = {}
-  local handle = os.getenv("DLOCK_HANDLE")
-  if handle and handle:find(key, 1, true) then
+  local handle = text.of_word(os.getenv("DLOCK_HANDLE") or "")
+  if handle:find(key, 1, true) then
     found[handle:match("^%a[^:]*:%d+ %d+ (%d+) ") or ""] = true
   end
   local keys, fences = os.getenv("DLOCK_KEY"), os.getenv("DLOCK_FENCE")

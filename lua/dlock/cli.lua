@@ -61,7 +61,7 @@ local function serve(request, settings, config)
   local store, message, code = open(config.for_open(settings))
   if not store then
     local given = settings.url
-    if given and given.given then
+    if given and given.given and not message:find("_file ", 1, true) then
       message = ("%s (the URL is that of %s)"):format(message, given.from)
     end
     return failed(request, message, code)

@@ -160,11 +160,11 @@ describe("a command line", function()
   it("with -h or --help anywhere only shows help, a verb's behind it",
     function()
       for _, line in ipairs { "frob --frob -h", "--help", "-h run",
-          "--url --help" } do
+          "--url --help", "help", "help frob" } do
         assert.same({ help = true }, read(line), line)
       end
       for _, line in ipairs { "run -h", "run k --tmieout --help -- x",
-          "run --ttl soon -h", "--url u run --help" } do
+          "run --ttl soon -h", "--url u run --help", "help run" } do
         assert.same({ help = true, verb = "run" }, read(line), line)
       end
       local status, out = run("frob", "-h")
@@ -205,5 +205,6 @@ describe("the help", function()
   it("stands beside the version", function()
     local _, out = run("--version")
     assert.equal("dlock " .. dlock.VERSION .. "\n", out)
+    assert.same({ 0, out, "" }, { run("version") })
   end)
 end)

@@ -290,6 +290,11 @@ describe("the command", function()
     local status, _, err = run("ping", "--password-file", path, "--url", url)
     assert.equal(77, status)
     assert.matches("^dlock: denied: ", err)
+    local its_status, _, why = process.run { file = "bin/dlock",
+      args = { "ping" }, env = { DLOCK_URL = url, DLOCK_PASSWORD_FILE = path .. ".none" } }
+    assert.equal(64, its_status)
+    assert.matches("^dlock: invalid: password_file .* cannot be read", why)
+    assert.is_nil(why:find("DLOCK_URL", 1, true), why)
   end)
 
   it("gives the prefix to the store", function()

@@ -98,6 +98,7 @@ end
 
 local function asked_help(list)
   local verb
+  if list[1] == "help" then return true, words.verb[list[2]] end
   for _, word in ipairs(list) do
     if word == "--" then break end
     if word == "-h" or word == "--help" then return true, verb end
@@ -180,7 +181,7 @@ function args.read(list)
   local options, found, rest = split(list)
   if not options then
     return nil, found, verb
-  elseif options.version then
+  elseif options.version or found[1] == "version" then
     return { version = true }
   end
   local read, problem = read_words(found, rest, options)

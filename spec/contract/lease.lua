@@ -388,6 +388,13 @@ return function(t, it, timed)
       assert.are.equal("invalid", code, message)
       assert.matches("^invalid: ", message)
     end
+    local lease = assert(store:lock(t:key()))
+    local text = assert(lease:detach())
+    local _, message = store:attach(text .. "x")
+    for part in text:gmatch("%x+") do -- its token opens the lock
+      assert.is_true(#part < 16 or not message:find(part, 1, true), message)
+    end
+    assert(assert(store:attach(text)):release())
     assert.has_error(function() store:attach(5) end)
   end)
 

@@ -148,7 +148,8 @@ static bool fill_lease(struct dlk_redis_try *t) {
 static void not_a_string(struct dlk_redis_try *t) {
   struct dlk_error err;
   dlk_error_set(&err, DLK_INVALID,
-                "this is not a string that lease:detach() gave on Redis");
+                "the detached lease cannot be read: this is not a string that "
+                "lease:detach() gave on Redis");
   dlk_redis_done(t, &err);
 }
 

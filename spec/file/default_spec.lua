@@ -76,6 +76,9 @@ describe("the default store", function()
     assert(uv.fs_chmod(dir, 511))
     local _, _, got = start()
     assert.matches("^denied: .*others can write to it.*chmod 0700", got)
+    assert(uv.fs_chmod(dir, 1023)) -- as /tmp
+    local _, _, why = start()
+    assert.matches("^denied: .*a directory of your own in it", why)
     -- And nothing was put there.
     assert.is_nil((uv.fs_scandir_next(uv.fs_scandir(dir))))
   end)

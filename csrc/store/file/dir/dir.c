@@ -139,9 +139,11 @@ static enum dlk_code check_owner(struct dlk_file_dir *d, int fd,
                          d->path, (long)st.st_uid, (long)geteuid());
   if ((st.st_mode & 022) != 0)
     return dlk_error_set(err, DLK_DENIED,
-                         "%s has mode %04o, others can write to it; run "
-                         "chmod 0700 on it or use another directory",
-                         d->path, (unsigned)(st.st_mode & 07777));
+                         "%s has mode %04o, others can write to it; %s",
+                         d->path, (unsigned)(st.st_mode & 07777),
+                         (st.st_mode & S_ISVTX) != 0
+                             ? "use a directory of your own in it"
+                             : "run chmod 0700 on it or use another directory");
   return DLK_OK;
 }
 

@@ -69,7 +69,8 @@ end
 
 local NOT_IN_WORDS = ("[^%s_.,:-]"):format(text.ALNUM)
 
---- Any bytes as one word that no shell takes apart: a blank as +, others as %XX.
+--- Any bytes as one word that no shell takes apart: a blank as +, others as
+--- %XX.
 function text.to_word(s)
   return (s:gsub(NOT_IN_WORDS, function(byte)
     return byte == " " and "+" or ("%%%02X"):format(byte:byte())

@@ -6,6 +6,7 @@ local json = require "dlock.json"
 local loop = require "spec.support.loop"
 local lot = require "spec.support.lot"
 local process = require "spec.support.process"
+local redis = require "spec.support.redis"
 local server = require "spec.support.server"
 local subjects = require "spec.contract.subjects"
 
@@ -283,6 +284,16 @@ describe("the command", function()
     assert(store:close())
   end)
 
+  it("tells of a release that got no answer", function()
+    local private = redis.start()
+    local status, _, err = run("run", "--url", private.url, "--io-timeout",
+      "0.2", "k", "--", "sh", "-c", "kill -STOP " .. private.pid .. "; exit 3")
+    private:resume()
+    private:stop()
+    assert.equal(3, status)
+    assert.matches("^dlock: unavailable: 'k': .* its ttl ends it\n$", err)
+  end)
+
   it("says 77 when it is refused", function()
     local url = assert(os.getenv("DLOCK_TEST_REDIS"))
     local path = tostring(os.getenv("DLOCK_TEST_DIR")) .. "/password"
@@ -291,7 +302,8 @@ describe("the command", function()
     assert.equal(77, status)
     assert.matches("^dlock: denied: ", err)
     local its_status, _, why = process.run { file = "bin/dlock",
-      args = { "ping" }, env = { DLOCK_URL = url, DLOCK_PASSWORD_FILE = path .. ".none" } }
+      args = { "ping" },
+      env = { DLOCK_URL = url, DLOCK_PASSWORD_FILE = path .. ".none" } }
     assert.equal(64, its_status)
     assert.matches("^dlock: invalid: password_file .* cannot be read", why)
     assert.is_nil(why:find("DLOCK_URL", 1, true), why)

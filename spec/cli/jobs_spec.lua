@@ -150,6 +150,11 @@ for _, subject in ipairs(lot.two_stores(subjects)) do
       assert.matches("^dlock: busy: '" .. key .. "' is held by the job that"
         .. " this is part of, with fence %d+; it would wait for itself\n$", err)
       assert.equal(75, (nested(key .. "2", key, "--", "echo", "no")))
+      assert.equal(75, (nested(key .. "2", "--", process.lua, "bin/dlock",
+        "--url", url, "run", key, "--", "true")))
+      local odd = key .. "\n="
+      assert.equal(75, (run("--url", url, "run", odd, "--", process.lua,
+        "bin/dlock", "--url", url, "run", odd, "--", "true")))
       assert.same({ 0, "yes\n", "" },
         { nested(key .. "2", "--", "echo", "yes") })
     end)

@@ -124,14 +124,17 @@ local function take_terminal(pid, status)
   end
 end
 
--- Puts keys and fences into the child's environment, one a line. Returns the
--- keys for messages.
+-- Puts keys and fences into the child's environment, one a line; DLOCK_HELD has
+-- those of the jobs around it too. Returns the keys for messages.
 local function tell_hold(lease)
   local keys, fences, shown = {}, {}, {}
+  local held = { os.getenv("DLOCK_HELD") }
   for i, one in ipairs(type(lease) == "table" and lease.leases or { lease }) do
     keys[i], fences[i] = one.key, ("%.0f"):format(one.fence)
     shown[i] = text.quote(one.key)
+    held[#held + 1] = text.to_word(one.key) .. "=" .. fences[i]
   end
+  core.setenv("DLOCK_HELD", table.concat(held, " "))
   core.setenv("DLOCK_KEY", table.concat(keys, "\n"))
   core.setenv("DLOCK_FENCE", table.concat(fences, "\n"))
   return table.concat(shown, ", ")

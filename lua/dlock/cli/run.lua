@@ -1,10 +1,8 @@
 -- `dlock run` and `dlock elect`. The lockable's own `with` takes and gives back
 -- the lock, so its rules say what is lost, also at the release.
 local child = require "dlock.cli.child"
-local core = require "dlock.core"
 local out = require "dlock.cli.out"
 local signals = require "dlock.cli.signals"
-local stores = require "dlock.store"
 local text = require "dlock.text"
 
 local LOST = 70 -- exit status
@@ -47,34 +45,23 @@ function run.acquire_options(request)
 end
 
 -- The store's name in the environment of jobs.
-local function name_of(store)
-  local client = stores.client(store)
-  return client.shown .. " " .. client.prefix
-end
-
--- The fences for a key of the job around this one.
-local function fences_of_job(store, key)
+-- The fences for a key of the jobs around this one.
+local function fences_of_jobs(key)
   local found = {}
   local handle = text.of_word(os.getenv("DLOCK_HANDLE") or "")
   if handle:find(key, 1, true) then
     found[handle:match("^%a[^:]*:%d+ %d+ (%d+) ") or ""] = true
   end
-  local keys, fences = os.getenv("DLOCK_KEY"), os.getenv("DLOCK_FENCE")
-  if keys and fences and os.getenv("DLOCK_STORE") == name_of(store) then
-    local next_fence = (fences .. "\n"):gmatch("(.-)\n")
-    for one in (keys .. "\n"):gmatch("(.-)\n") do
-      local fence = next_fence()
-      if one == key and fence then found[fence] = true end
-    end
+  for word, fence in (os.getenv("DLOCK_HELD") or ""):gmatch("(%S+)=(%d+)") do
+    if text.of_word(word) == key then found[fence] = true end
   end
   return found
 end
 
--- A message if the job around this one holds a key, and so would wait for
--- itself.
+-- A message if a job around this one holds a key, and so would wait for itself.
 local function waits_for_itself(store, request)
   for _, key in ipairs(request.words) do
-    local ours = fences_of_job(store, key)
+    local ours = fences_of_jobs(key)
     local found = next(ours) and store:inspect(key)
     for _, holder in ipairs(found and found.holders or {}) do
       if holder.fence and ours[("%.0f"):format(holder.fence)] then
@@ -89,7 +76,7 @@ end
 --- Takes the lock by attempt(timeout). Inside a job a try comes first, so a job
 --- that would wait for itself is refused at once.
 function run.patiently(store, request, timeout, attempt)
-  local in_job = os.getenv("DLOCK_KEY") or os.getenv("DLOCK_HANDLE")
+  local in_job = os.getenv("DLOCK_HELD") or os.getenv("DLOCK_HANDLE")
   if timeout > 0 and in_job then
     local done, message, code = attempt(0)
     if done or code ~= "busy" and code ~= "timeout" then
@@ -116,16 +103,25 @@ local function with_lock(store, request, work)
   end)
 end
 
+-- The command is done, so its status counts; but others may wait until the end
+-- of the lease.
+local function tell_release(lease)
+  local _, message, code = lease:release()
+  if code == "unavailable" then
+    out.complain(message .. "; the lock was not released, its ttl ends it")
+  end
+end
+
 --- A signal ends the wait for the lock by an error until `waited` is called,
 --- which returns an earlier one.
 ---@param waited fun(): integer|nil
 ---@return integer|nil status
 function run.verb(store, request, waited)
   local over = request.tell_waiting(store)
-  local name, status, reported = name_of(store), nil, nil
+  local held, status, reported
   local done, message, code = with_lock(store, request, function(lease)
     over()
-    core.setenv("DLOCK_STORE", name)
+    held = lease
     local signal = waited()
     if signal then
       status = 128 + signal
@@ -140,6 +136,7 @@ function run.verb(store, request, waited)
     return true
   end)
   signals.beside(nil)
+  if held and code ~= "lost" then tell_release(held) end
   if done then
     return status
   elseif code ~= "lost" then

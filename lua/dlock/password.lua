@@ -57,9 +57,9 @@ function password.find(opts, where)
     end
   end
   problem = problem or read_passwords(opts)
-  if not problem and (where.username or opts.username)
+  if not problem and where.username
       and not (where.password or opts.password or opts.ask) then
-    return ("%s: it has a user and nothing has a password; write"
+    return ("%s: the URL has a user and nothing has a password; write"
       .. " %s://:password@ for a password alone, and a user that needs none as"
       .. " user:@"):format(where.shown, where.scheme)
   end

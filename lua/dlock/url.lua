@@ -362,6 +362,13 @@ local function invalid(what)
   return results.fail("invalid", what)
 end
 
+-- A hint for what has no scheme. Other text may be a secret, and is not shown.
+local function meant(s)
+  local shape = s:find("^[0-9A-Za-z.-]+:%d%d?%d?%d?%d?$") and "redis://"
+    or s:find("^/[0-9A-Za-z._/-]*$") and "file://"
+  return shape and (" did you mean %s%s?"):format(shape, s) or ""
+end
+
 ---@return table|nil # shown, scheme, module, tls, hosts, path, username,
 --- password
 function url.parse(s)
@@ -370,7 +377,8 @@ function url.parse(s)
   end
   local scheme, rest = s:match(SCHEME)
   if not scheme or #scheme > 32 then
-    return invalid("this is not a URL of a store; there are " .. KNOWN)
+    return invalid("this is not a URL of a store;" .. meant(s)
+      .. " there are " .. KNOWN)
   end
   scheme = text.lower(scheme)
   local rule = SCHEMES[scheme]

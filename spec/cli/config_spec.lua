@@ -71,13 +71,14 @@ describe("the command's settings", function()
     for text, problem in pairs { ["prefiks = x"] = "no setting prefiks; did you"
         .. " mean prefix%?", ["url"] = "not of the form", ["ttl = 5x"] =
         "ttl takes DURATION", ["password = x"] = "no setting password",
-        ["shared = yes"] = "no setting shared" } do
+        ["shared = yes"] = "no setting shared",
+        ['prefix = "shop:"'] = "prefix is written without quotes" } do
       write("\n" .. text .. "\n")
       local status, out, err = run({}, "break", "k")
       assert.same({ 64, "" }, { status, out })
       assert.matches("^dlock: /.*/dlock.conf:2: .*" .. problem, err)
     end
-    write("url = 'redis://u:se/cret@h'\n")
+    write("url = redis://u:se/cret@h\n")
     local code, _, why = run({}, "ping")
     assert.equal(64, code)
     assert.matches("^dlock: invalid: .*dlock.conf:1%)\n$", why)

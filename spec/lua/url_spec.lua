@@ -24,6 +24,19 @@ describe("the URL of a store", function()
     assert.are.equal("redis", p.module)
   end)
 
+  it("is guessed in the message where only the scheme is missing", function()
+    for given, meant in pairs { ["127.0.0.1:7401"] = "redis://127.0.0.1:7401",
+      ["cache.example:6379"] = "redis://cache.example:6379",
+      ["/run/shop-locks"] = "file:///run/shop-locks" } do
+      local _, message = url.parse(given)
+      assert.is_truthy(message:find("did you mean " .. meant .. "?", 1, true))
+    end
+    for _, secret in ipairs { "plugh", "u:plugh@h:1", ":plugh" } do
+      local _, message = url.parse(secret)
+      assert.is_nil(message:find("plugh", 1, true), message)
+    end
+  end)
+
   it("leaves a missing port to the store", function()
     assert.are.equal(0, parse("redis://h").hosts[1].port)
     assert.are.equal("", parse("redis://h/").path)

@@ -27,6 +27,7 @@ local function read_line(line, from, found)
     return ("there is no setting %s%s"):format(name,
       values.nearest(name, names))
   end
+  if given:find("^[\"']") then return name .. " is written without quotes" end
   local value, problem = values.read(option, given, name)
   if value == nil then return problem end
   found[name] = { value = value, given = given, from = from }

@@ -57,8 +57,8 @@ function program.build(dir, name, sources, fault, flags, libs, made)
       lines[#lines + 1] = ("[ -f %s ] || [ ! %s -nt %s ] || cp %s %s"):format(
         object, ready, file, ready, object)
     end
-    lines[#lines + 1] = ("[ -f %s ] || %s %s %s %s -c -o %s %s"):format(object, cc,
-      FLAGS, flags or "", bad and "-w" or "", object,
+    lines[#lines + 1] = ("[ -f %s ] || %s %s %s %s -c -o %s %s"):format(object,
+      cc, FLAGS, flags or "", bad and "-w" or "", object,
       bad and faulty(dir, file, changes) or file)
     objects[i] = object
   end

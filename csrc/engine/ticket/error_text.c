@@ -31,19 +31,11 @@ static void holder_text(const struct dlk_ticket *t, char out[192]) {
       *c = '?';
 }
 
-/* The key of an attach is a detach's string, which has the token. */
-static void key_text(const struct dlk_ticket *t, char out[DLK_QUOTED_MAX]) {
-  if (t->op.kind == DLK_OP_ATTACH || t->op.kind == DLK_OP_PROLONG)
-    snprintf(out, DLK_QUOTED_MAX, "the detached lease");
-  else
-    dlk_quote(out, t->op.key, t->op.key_len);
-}
-
 static void standard_text(const struct dlk_ticket *t, enum dlk_code code,
                           struct dlk_error *err) {
   char key[DLK_QUOTED_MAX];
   char waited[32], who[192];
-  key_text(t, key);
+  dlk_quote(key, t->op.key, t->op.key_len);
   long long ms = (dlk_clock_now() - t->op.started) / DLK_MS;
   snprintf(waited, sizeof waited, "%lld.%03lld s", ms / 1000, ms % 1000);
   holder_text(t, who);
@@ -83,7 +75,7 @@ static void name_key(const struct dlk_ticket *t, const struct dlk_error *err,
                      struct dlk_error *own) {
   char key[DLK_QUOTED_MAX];
   const char *rest = strstr(err->text, ": ");
-  key_text(t, key);
+  dlk_quote(key, t->op.key, t->op.key_len);
   if (t->op.key_len == 0 || !rest || strstr(err->text, key))
     *own = *err;
   else

@@ -145,11 +145,12 @@ static bool fill_lease(struct dlk_redis_try *t) {
   return true;
 }
 
+/* What it has for a key may be a token. */
 static void not_a_string(struct dlk_redis_try *t) {
   struct dlk_error err;
+  t->op->key_len = 0;
   dlk_error_set(&err, DLK_INVALID,
-                "the detached lease cannot be read: this is not a string that "
-                "lease:detach() gave on Redis");
+                "this is not a string that lease:detach() gave on Redis");
   dlk_redis_done(t, &err);
 }
 

@@ -52,7 +52,7 @@ return function(t, it, timed)
     for i, how in ipairs { "read", "read", "write", "read" } do
       peers[i] = t:peer()
       peers[i]:start("l = assert(store:rwlock('%s'):%s():acquire"
-        .. "{ timeout = 20 }) return l.fence", key, how)
+        .. "{ timeout = 60 }) return l.fence", key, how)
       t:queued(key, i)
     end
     lease:release()
@@ -83,7 +83,7 @@ return function(t, it, timed)
     for i = 1, 3 do
       -- They go on until they have seen that the writer is in.
       peers[i]:start("local n, seen = 0 repeat n = n + 1"
-        .. " local l = assert(rw:acquire{ timeout = 20 })"
+        .. " local l = assert(rw:acquire{ timeout = 60 })"
         .. " seen = store:mutex('%s-in'):locked() l:release()"
         .. " until seen or n >= 1000000 return n", key)
     end
@@ -130,7 +130,7 @@ return function(t, it, timed)
       rw:write():cancel()
     end)
     assert.are.equal("cancelled",
-      code_of(rw:write():acquire { timeout = 20 }))
+      code_of(rw:write():acquire { timeout = 60 }))
     stop()
     assert(read(b, key, { timeout = 0 })):release()
     lease:release()
@@ -152,7 +152,7 @@ return function(t, it, timed)
     local rw = assert(store:rwlock(key, { reentrant = true }))
     local outer = assert(rw:read():acquire())
     peer:start("l = assert(store:rwlock('%s'):write():acquire"
-      .. "{ timeout = 20 })", key)
+      .. "{ timeout = 60 })", key)
     t:queued(key, 1)
     local inner = assert(rw:read():acquire { timeout = 0 })
     assert.are.equal(outer.fence, inner.fence)
@@ -211,10 +211,10 @@ return function(t, it, timed)
     local reader, writer = t:peer(), t:peer()
     local lease = assert(write(store, key))
     reader:start("l = assert(store:rwlock('%s'):read():acquire"
-      .. "{ timeout = 20 }) return l.fence", key)
+      .. "{ timeout = 60 }) return l.fence", key)
     t:queued(key, 1)
     writer:start("l = assert(store:rwlock('%s'):write():acquire"
-      .. "{ timeout = 20 }) return l.fence", key)
+      .. "{ timeout = 60 }) return l.fence", key)
     t:queued(key, 2)
     assert.is_true(lease:downgrade())
     assert.are.equal("shared", lease.mode)
@@ -300,7 +300,7 @@ return function(t, it, timed)
     local semaphore = assert(store:semaphore(key, 3))
     local lease = assert(semaphore:acquire())
     peer:start("l = assert(store:semaphore('%s', 3):acquire"
-      .. "{ permits = 3, timeout = 20 })", key)
+      .. "{ permits = 3, timeout = 60 })", key)
     t:queued(key, 1)
     assert.are.equal("busy", code_of(semaphore:try_acquire()))
     lease:release()
@@ -350,10 +350,10 @@ return function(t, it, timed)
       local store, key, peer = t:open(), t:key(), t:peer()
       local lease = assert(store:lock(key))
       peer:start("l = assert(store:semaphore('%s', 3):acquire"
-        .. "{ timeout = 20 })", key)
+        .. "{ timeout = 60 })", key)
       t:queued(key, 1)
       assert.are.equal("invalid", code_of(assert(store:semaphore(key, 5))
-        :acquire { timeout = 20 }))
+        :acquire { timeout = 60 }))
       assert.are.equal("invalid", try_read(store, key))
       assert.are.equal("busy",
         code_of(assert(store:semaphore(key, 3)):try_acquire()))
@@ -377,7 +377,7 @@ return function(t, it, timed)
       t:queued(key, 1)
       for i, peer in ipairs { five, same } do
         peer:start("return select(3, store:semaphore('%s', 5):acquire"
-          .. "{ timeout = 20 })", key)
+          .. "{ timeout = 60 })", key)
         t:queued(key, 1 + i)
       end
       assert.are.equal("timeout", writer:finish())
@@ -391,7 +391,7 @@ return function(t, it, timed)
     local store, key, peer = t:open(), t:key(), t:peer()
     local lease = assert(write(store, key))
     peer:start("return select(3, store:semaphore('%s', 3):acquire"
-      .. "{ timeout = 20 })", key)
+      .. "{ timeout = 60 })", key)
     t:queued(key, 1)
     assert.is_true(lease:downgrade())
     assert.are.equal("invalid", peer:finish())

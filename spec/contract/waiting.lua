@@ -22,7 +22,7 @@ return function(t, it, timed)
     local lease = assert(store:lock(key))
     for i = 1, 4 do
       peers[i] = t:peer()
-      peers[i]:start("l = assert(store:lock('%s', { timeout = 20 }))"
+      peers[i]:start("l = assert(store:lock('%s', { timeout = 60 }))"
         .. " local f = l.fence; l:release(); return f", key)
       t:queued(key, i)
     end
@@ -39,7 +39,7 @@ return function(t, it, timed)
   it("a try that does not push in before the waiters", function()
     local store, key, peer = t:open(), t:key(), t:peer()
     local lease = assert(store:lock(key))
-    peer:start("l = assert(store:lock('%s', { timeout = 20 }))", key)
+    peer:start("l = assert(store:lock('%s', { timeout = 60 }))", key)
     t:queued(key, 1)
     lease:release()
     assert.are.equal("busy", select(3, store:try_lock(key)))

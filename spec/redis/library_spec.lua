@@ -2,7 +2,8 @@
 -- replies stand in redis/faults_spec and redis/errors_spec.
 
 local dlock = require "dlock"
-local eventually = require("spec.support.loop").eventually
+local loop = require "spec.support.loop"
+local eventually = loop.eventually
 local library = require "spec.support.library"
 local process = require "spec.support.process"
 local proxy = require "spec.support.proxy"
@@ -131,7 +132,7 @@ describe("the connection to redis:", function()
     ]], private.url)
     private:pause()
     p:write("\n")
-    eventually("it cannot write on", 10, function()
+    eventually("it cannot write on", 10 * loop.patience, function()
       return unread(private.port) > 10000
     end)
     private:kill()

@@ -456,7 +456,7 @@ function store.open(where, opts)
     watched = events.new(),
     on_event = opts.on_event,
     scope = opts.scope or options.default("scope"),
-    kind = key, -- that of others with the same URL and options
+    pool = key, -- that of others with the same URL and options
     id = opts.id or where.shown,
     prefix = engine:prefix(),
   }

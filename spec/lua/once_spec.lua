@@ -169,7 +169,7 @@ describe("store:once", function()
 
   it("gives back a lock that came together with another's result", function()
     local acquire, given_back = lockable.acquire, false
-    local client = { kind = "of a test" }
+    local client = { pool = "of a test" }
     function lockable.acquire(_, opts)
       assert.is_true(opts.provisional) -- so it has no min_hold
       client.flights[key].result = "theirs"

@@ -44,7 +44,6 @@ function run.acquire_options(request)
   }
 end
 
--- The store's name in the environment of jobs.
 -- The fences for a key of the jobs around this one.
 local function fences_of_jobs(key)
   local found = {}

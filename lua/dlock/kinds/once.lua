@@ -15,15 +15,15 @@ local once = {}
 local WEAK = { __mode = "k" }
 
 -- Callers hold the flight, so it goes when all were killed. Clients hold the
--- flights of their kind.
+-- flights of their pool.
 local WEAK_VALUES = { __mode = "v" }
-local kinds = setmetatable({}, WEAK_VALUES)
+local pools = setmetatable({}, WEAK_VALUES)
 
 local function flight_of(client, key)
-  local flights = client.flights or kinds[client.kind]
+  local flights = client.flights or pools[client.pool]
   if not flights then
     flights = setmetatable({}, WEAK_VALUES)
-    kinds[client.kind] = flights
+    pools[client.pool] = flights
   end
   client.flights = flights
   local flight = flights[key]

@@ -13,8 +13,8 @@
  * I5 Signals ignored at the start (nohup) stay ignored, but for SIGCHLD: a
  *   child with an ignored end cannot be waited for. The interpreter handles
  *   SIGINT before this code runs, so bin/dlock says in DLOCK_IGNORED whether
- *   it was ignored. Without it SIGQUIT decides: a shell without job control
- *   ignores both in the background.
+ *   it was ignored. Without it, and where SIGINT was blocked, SIGQUIT
+ *   decides: a shell without job control ignores both in the background.
  * I6 The child gets SIGTERM when dlock is killed, because the lock is about to
  *   be another's. This reaches the child alone, is lost in an exec that changes
  *   the user, and hangs on the thread that forked.
@@ -106,7 +106,9 @@ static void heed(int signal) {
 static int core_catch_signals(lua_State *L) {
   bool all = lua_toboolean(L, 1);
   pthread_sigmask(SIG_BLOCK, NULL, &callers_mask);
-  const char *seen = getenv("DLOCK_IGNORED"); /* by bin/dlock */
+  /* bin/dlock cannot tell a blocked signal from an ignored one. */
+  bool blind = sigismember(&callers_mask, SIGINT) == 1;
+  const char *seen = blind ? NULL : getenv("DLOCK_IGNORED");
   if (seen && *seen ? *seen == '1' : ignores(SIGQUIT))
     set_handler(SIGINT, SIG_IGN);
   unsetenv("DLOCK_IGNORED");

@@ -78,14 +78,15 @@ describe("dlock run", function()
     assert(store:close())
   end)
 
-  -- A program that becomes dlock with these signals blocked.
+  -- A program that becomes dlock, as it is installed: by its shell, with these
+  -- signals blocked.
   local BLOCKED = [[exec perl -MPOSIX -e '
     sigprocmask(SIG_BLOCK, POSIX::SigSet->new(1, 2, 15, 17)) or die;
     exec @ARGV' ]]
 
   local function blocked(...)
     return process.spawn { stderr = "pipe", command = { "sh", "-c", BLOCKED
-      .. process.lua .. ' bin/dlock --url "$0" run k -- "$@"', url, ... } }
+      .. 'dlock --url "$0" run k -- "$@"', url, ... } }
   end
 
   it("hears signals that its caller has blocked, also while it waits",

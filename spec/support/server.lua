@@ -215,6 +215,7 @@ function server.spawn(cmd, log, ready, timeout)
   if not child then
     error("cannot run " .. cmd[1] .. ": " .. tostring(pid))
   end
+  child:unref() -- a failed case leaves it: it keeps no later case's loop alive
   local event = watch(log)
   -- Some become ready after their last line; then there is no event to see.
   local again = uv.new_timer()

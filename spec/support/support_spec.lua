@@ -31,6 +31,18 @@ describe("server.free_port", function()
   end)
 end)
 
+describe("server.spawn", function()
+  it("keeps no loop alive for a server that a failed case left", function()
+    finally(process.close_all)
+    local p = process.spawn { script = [[
+      local s = require("spec.support.redis").start()
+      print(require("luv").loop_alive())
+      s:stop()
+    ]] }
+    assert.equal("false", p:read_line())
+  end)
+end)
+
 describe("proxy", function()
   local p, r, direct
 

@@ -126,6 +126,8 @@ describe("a ZooKeeper lock", function()
     local s = zk.start { config = { enforceQuota = "true" } }
     local limits = open { url = s.url, prefix = "/limits" }
     local lease = assert(limits:lock("k"))
+    -- A server counts nodes late: one more than it allows is there before.
+    assert(open { url = s.url }:lock("before")):release()
     local at = "/zookeeper/quota/dlock"
     assert(common.guard(lease, "CREATE", at, ""))
     assert(common.guard(lease, "CREATE", at .. "/zookeeper_stats",

@@ -5,7 +5,7 @@ import { readdirSync } from "node:fs"
 const GROUPS = [
   ["Start", ["choose", "cookbook", "howto", "command", "troubleshooting", "coming_from",
     "comparison"]],
-  ["Stores", ["redis", "zookeeper", "file", "fallback", "availability"]],
+  ["Stores", ["redis", "cluster", "zookeeper", "file", "fallback", "availability"]],
   ["Hosts", ["openresty", "loops"]],
   ["Promises", ["guarantees", "operating", "security", "faults", "reliability",
     "performance"]],

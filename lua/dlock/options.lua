@@ -53,8 +53,9 @@ local TABLE = {
   --- stores ignore it.
   wait_timeout = { where = "open", own = "redis", type = "number",
     min = 0.001, max = 60, default = 0.5 },
-  --- `redis+sentinel`: where a server is reached that the Sentinels name by
-  --- another address: `{ ["10.0.0.7:6379"] = "localhost:7001" }`.
+  --- `redis+sentinel`, `redis+cluster`: where a server is reached that the
+  --- Sentinels or the nodes name by another address:
+  --- `{ ["10.0.0.7:6379"] = "localhost:7001" }`.
   ---@type table<string, string>
   address_map = { where = "open", own = true, type = "table",
     addresses = true, like = '["10.0.0.7:6379"] = "localhost:7001"' },

@@ -31,6 +31,10 @@ local SCHEMES = {
     { module = "redis", hosts = MOST_HOSTS, path = "master", port = 26379 },
   ["rediss+sentinel"] = { module = "redis", hosts = MOST_HOSTS,
     path = "master", port = 26379, tls = true },
+  ["redis+cluster"] =
+    { module = "redis", hosts = MOST_HOSTS, path = "no_db", port = 6379 },
+  ["rediss+cluster"] = { module = "redis", hosts = MOST_HOSTS,
+    path = "no_db", port = 6379, tls = true },
   ["zookeeper"] =
     { module = "zookeeper", hosts = MOST_HOSTS, path = "chroot", port = 2181 },
   ["zk"] = { same = "zookeeper" },
@@ -41,12 +45,13 @@ local SCHEMES = {
 }
 
 local KNOWN = "redis://host:6379, redis+unix:///socket,"
-  .. " redis+sentinel://host1:26379,host2/master,"
+  .. " redis+sentinel://host1:26379,host2/master, redis+cluster://host1,host2,"
   .. " zookeeper://host:2181, file:///directory, memory://"
 
 local ELSEWHERE = {
   ["redis-sentinel"] = "redis+sentinel://host1,host2/master",
   ["sentinel"] = "redis+sentinel://host1,host2/master",
+  ["redis-cluster"] = "redis+cluster://host1,host2",
 }
 
 local function byte_of(hex)
@@ -200,6 +205,11 @@ function PATHS.file(path, shown)
   if path == "" or path == "/" then
     return "after :// follows an absolute path, as in " .. shown("/path")
   end
+end
+
+function PATHS.no_db(path, shown)
+  return path ~= "" and "a cluster has one database, so nothing follows the"
+    .. " hosts, as in " .. shown("") or nil
 end
 
 local NOTHING = "nothing follows it: memory:// is one store for all of a"

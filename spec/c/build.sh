@@ -65,7 +65,7 @@ build redis_wake_test spec/c/redis_wake_test.c csrc/net/wake.c
 net=$(find csrc/net -name '*.c' ! -name net.c)
 # shellcheck disable=SC2086
 build net_conn_test spec/c/net_conn_test.c spec/c/host.c csrc/core/*.c $net
-for part in net conn; do
+for part in net conn slots; do
   # shellcheck disable=SC2086
   build "redis_${part}_test" "spec/c/redis_${part}_test.c" spec/c/host.c \
     csrc/core/*.c $net csrc/store/redis/conn/*.c csrc/store/redis/wire/*.c \

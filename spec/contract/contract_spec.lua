@@ -74,6 +74,7 @@ end
 
 -- Neither rights nor the model depend on the Lua or the host.
 local on = { (table.unpack or unpack)(subjects) }
+on[#on + 1] = subjects.cluster
 for _, subject in ipairs { subjects.closed, subjects.model } do
   if only_store == subject.name or _VERSION == "Lua 5.4" then
     on[#on + 1] = subject

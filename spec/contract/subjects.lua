@@ -2,6 +2,7 @@
 -- another program can do there, around dlock. A missing server is a failure.
 
 local core = require "dlock.core"
+local dlock = require "dlock"
 local engine = require "spec.support.engine"
 local redis = require "spec.support.redis"
 local server = require "spec.support.server"
@@ -29,7 +30,7 @@ local function names(client, pattern)
 end
 
 -- hands_over: with fair = false a lock may be handed on inside a process.
--- plain: what names the server itself, for what others than dlock do there.
+-- plain: names the servers, for what others than dlock do there.
 -- way: its number among those of which a run takes one by lot.
 local function new_redis(name, url_of, plain)
   local on = { name = name, portable = true, hands_over = true }
@@ -38,14 +39,24 @@ local function new_redis(name, url_of, plain)
     return required(url_of)
   end
 
+  -- A client of each server.
   local function connect()
-    return assert(redis.connect(required(plain)))
+    local found = {}
+    for address in required(plain):match("//([^/]*)"):gmatch("[^,]+") do
+      found[#found + 1] = assert(redis.connect("redis://" .. address))
+    end
+    return found
   end
 
+  -- Of a cluster one node has the key, and the others say where.
   local function call(...)
-    local client = connect()
-    local reply = client:call(...)
-    client:close()
+    local reply
+    for _, client in ipairs(connect()) do
+      local said, message = client:pcall(...)
+      assert(not message or message:find("^MOVED"), message)
+      if not message then reply = said end
+      client:close()
+    end
     return reply
   end
 
@@ -62,27 +73,33 @@ local function new_redis(name, url_of, plain)
 
   --- How many wait in the queue of key.
   function on.waiters(key)
-    local client, count = connect(), 0
-    for _, queue in ipairs(names(client, "~dlock:*:q:*" .. key)) do
-      count = count + client:call("ZCARD", queue)
+    local count = 0
+    for _, client in ipairs(connect()) do
+      for _, queue in ipairs(names(client, "~dlock:*:q:*" .. key)) do
+        count = count + client:call("ZCARD", queue)
+      end
+      client:close()
     end
-    client:close()
     return count
   end
 
   function on.buried() end
 
+  --- The key of guarded writes.
+  function on.data(key) return "dlock:" .. key .. "-data" end
+
   --- What is there of all keys that begin with prefix, but for the fences,
   --- which stay for a day.
   function on.leftovers(prefix)
-    local client = connect()
     local left = {}
-    for _, found in ipairs(names(client, "*" .. prefix .. "*")) do
-      if not found:find("^~dlock:[^:]*:f:") then
-        left[#left + 1] = found
+    for _, client in ipairs(connect()) do
+      for _, found in ipairs(names(client, "*" .. prefix .. "*")) do
+        if not found:find("^~dlock:[^:]*:f:") then
+          left[#left + 1] = found
+        end
       end
+      client:close()
     end
-    client:close()
     return left
   end
 
@@ -91,10 +108,10 @@ local function new_redis(name, url_of, plain)
   on.guarded = {
     begin = function() end,
     write = function(lease, key)
-      return lease:guard("INCR", "dlock:" .. key .. "-data")
+      return lease:guard("INCR", on.data(key))
     end,
     finish = function(lease, key)
-      assert(lease:guard("DEL", "dlock:" .. key .. "-data"))
+      assert(lease:guard("DEL", on.data(key)))
     end,
   }
   return on
@@ -151,6 +168,28 @@ function on_sentinel.url()
     least_rights("finder", "redis://" .. address)
   end
   return (sentinels:gsub("//", "//app:secret@"))
+end
+
+-- In the contract only. Guarded keys have to be in the lock's slot, so a tag
+-- stands in their name.
+local on_cluster = new_redis("redis+cluster", "DLOCK_TEST_CLUSTER",
+  "DLOCK_TEST_CLUSTER")
+on_cluster.way = 2
+
+function on_cluster.url()
+  local nodes = required("DLOCK_TEST_CLUSTER")
+  for address in nodes:match("//([^/]*)"):gmatch("[^,]+") do
+    least_rights("app", "redis://" .. address, "+cluster|slots", "+asking",
+      (table.unpack or unpack)(ALSO))
+  end
+  return (nodes:gsub("//", "//app:secret@"))
+end
+
+function on_cluster.data(key)
+  local store = assert(dlock.open(on_cluster.url()))
+  local tag = store:tag(key)
+  store:close()
+  return "dlock:" .. tag .. key .. "-data"
 end
 
 -- inherits: how many descriptors of a client library stay open on exec.
@@ -276,4 +315,4 @@ function on_model.leftovers(prefix)
 end
 
 return { on_redis, on_rediss, on_zookeeper, on_file, on_sentinel,
-  closed = on_closed, model = on_model }
+  closed = on_closed, cluster = on_cluster, model = on_model }

@@ -1,4 +1,4 @@
--- examples/sentinel/run and examples/tls/run: servers that start with one
+-- examples/sentinel/run, cluster/run and tls/run: servers that start with one
 -- command, the program beside each of them, and their end.
 local dlock = require "dlock"
 local eventually = require("spec.support.loop").eventually
@@ -15,11 +15,11 @@ describe("the example of", function()
     server.remove_dir(dir)
   end)
 
-  -- It takes up to five ports, of which one may be somebody else's by then.
+  -- It takes up to twelve ports, of which one may be somebody else's by then.
   local function start(name, first_line)
     for _ = 1, 5 do
       local one = process.spawn { command = { ("examples/%s/run"):format(name),
-        tostring(server.free_ports(5)) }, env = { TMPDIR = dir },
+        tostring(server.free_ports(12)) }, env = { TMPDIR = dir },
         stderr = "pipe" }
       local ok, line = pcall(one.expect, one, first_line)
       if ok then
@@ -56,6 +56,16 @@ describe("the example of", function()
     local url = line:match("%S+")
     local store = assert(dlock.open { url = url, io_timeout = 5 })
     eventually("a primary", 20, function() return store:ping() end)
+    store:close(1)
+    local out = run(set:expect("^lua5%.4 "), 1)
+    assert.matches("locked, fence %d+\n1\ttrue\n", out)
+    finish(set)
+  end)
+
+  it("a Redis Cluster starts, serves, and leaves nothing", function()
+    local set, line = start("cluster", "^redis%+cluster://")
+    local store = assert(dlock.open { url = line:match("%S+"), io_timeout = 5 })
+    eventually("a cluster", 20, function() return store:ping() end)
     store:close(1)
     local out = run(set:expect("^lua5%.4 "), 1)
     assert.matches("locked, fence %d+\n1\ttrue\n", out)

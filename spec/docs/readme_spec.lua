@@ -18,8 +18,8 @@ end
 
 -- The pages whose ```lua blocks are programs.
 local PROGRAMS = { "README.md", "docs/howto.md", "docs/fallback.md",
-  "docs/redis.md", "docs/zookeeper.md", "docs/file.md", "docs/loops.md",
-  "docs/troubleshooting.md", "docs/cookbook.md" }
+  "docs/redis.md", "docs/cluster.md", "docs/zookeeper.md", "docs/file.md",
+  "docs/loops.md", "docs/troubleshooting.md", "docs/cookbook.md" }
 
 -- Who runs, or looks at, the blocks that are none.
 local ELSEWHERE = {
@@ -67,6 +67,7 @@ describe("pages:", function()
     return pages.here(block, {
       file = "file://" .. dir .. "/named",
       redis = os.getenv("DLOCK_TEST_REDIS") .. "/9", -- nobody else's
+      ["redis+cluster"] = os.getenv("DLOCK_TEST_CLUSTER"),
       zookeeper = os.getenv("DLOCK_TEST_ZOOKEEPER"),
     })
   end
@@ -178,11 +179,15 @@ describe("pages:", function()
     assert.is_true(count <= 100, count)
   end)
 
-  it("the README leads to every other page", function()
+  it("the README leads to every other page, and the site to each", function()
     local readme = server.read_file("README.md")
+    local site = server.read_file("docs/.vitepress/config.mjs")
     for _, page in ipairs(pages.list()) do
       if page:find("^docs/") or page == "CONTRIBUTING.md" then
         assert.is_truthy(readme:find("](" .. page .. ")", 1, true), page)
+        local name = page:match("^docs/(.*)%.md$")
+        assert.is_truthy(not name or site:find('"' .. name .. '"', 1, true),
+          page)
       end
     end
   end)

@@ -9,7 +9,8 @@
 -- SENTINEL FAILOVER, and because the primary hangs until another one is named.
 --
 --   lua5.4 spec/failover/redis.lua ROUNDS [ROWS]    ROWS: 1 or 2 replicas, or
---   unsettled; default: all
+--   unsettled; default: all; or cluster: of a Redis Cluster of three primaries
+--   one is lost, by CLUSTER FAILOVER or because it is killed
 --
 -- Counted are overlaps (two processes believed to hold one lock at one time, by
 -- held() and the clock that they share), fences that fell, calls that did not
@@ -17,6 +18,7 @@
 -- either lock, beside the time until the Sentinels named a primary that says so
 -- itself. An overlap's length is how long both believed it.
 
+local cluster = require "spec.support.cluster"
 local core = require "dlock.core"
 local loop = require "spec.support.loop"
 local process = require "spec.support.process"
@@ -29,6 +31,7 @@ local ROUNDS = tonumber(arg[1]) or 10
 local SETS = { { replicas = 1, wait = 0 }, { replicas = 1, wait = "all" },
   { replicas = 2, wait = 1 }, { replicas = 2, wait = "all" } }
 local UNSETTLED = { { replicas = 2, wait = 1 }, { replicas = 2, wait = "all" } }
+local OF_CLUSTER = arg[2] == "cluster"
 -- How many locks, and for how long each is held.
 local SHORT = { keys = 2, shortest = 0.005, longest = 0.025 }
 local LONG = { keys = 4, shortest = 0.3, longest = 1 }
@@ -104,8 +107,20 @@ local function disturb(set, kind)
   return from, named
 end
 
+-- The primary of the first lock, which it may lose.
+local function start_cluster()
+  local nodes = cluster.start { node_timeout = 1000 }
+  local slot = nodes.nodes[1]:call("CLUSTER", "KEYSLOT", "dlock:k1")
+  return { url = nodes.url,
+    primary = function() return nodes:owner(slot) end,
+    switched = function(_, before) return nodes:switched(slot, before) end,
+    failover = function() return nodes:failover(slot) end,
+    stop = function() nodes:stop() end }
+end
+
 local function round(kind, of)
-  local set = sentinel.start { replicas = of.replicas, down_after = 1000 }
+  local set = OF_CLUSTER and start_cluster()
+    or sentinel.start { replicas = of.replicas, down_after = 1000 }
   local dir = server.new_dir()
   local workers = start_workers(dir, set, of.wait,
     kind == "unsettled" and LONG or SHORT)
@@ -212,7 +227,8 @@ end
 
 -- ---- the table ----
 
-local KINDS = { planned = "`SENTINEL FAILOVER`", kill = "kill -9",
+local KINDS = { planned = OF_CLUSTER and "`CLUSTER FAILOVER`"
+  or "`SENTINEL FAILOVER`", kill = "kill -9",
   unsettled = "unsettled" }
 
 print("| failover | replicas | `wait_replicas` | failovers | holds"
@@ -241,14 +257,19 @@ local function count(kind, of)
   io.stdout:flush()
 end
 
-for _, of in ipairs(arg[2] == "unsettled" and {} or SETS) do
-  if not arg[2] or tonumber(arg[2]) == of.replicas then
-    count("planned", of)
-    count("kill", of)
+local function count_all(rows)
+  local settled = rows ~= "unsettled"
+  local replicas = rows == "cluster" and 1 or tonumber(rows)
+  for _, of in ipairs(settled and SETS or {}) do
+    if not replicas or replicas == of.replicas then
+      count("planned", of)
+      count("kill", of)
+    end
+  end
+  for _, of in ipairs(replicas and {} or UNSETTLED) do
+    count("unsettled", of)
   end
 end
-for _, of in ipairs(tonumber(arg[2]) and {} or UNSETTLED) do
-  count("unsettled", of)
-end
+count_all(arg[2])
 uv.update_time()
 os.exit(bad and 1 or 0)

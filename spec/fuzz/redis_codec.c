@@ -5,6 +5,7 @@
  * - What the check lets pass, hiredis reads within its bounds, or refuses (a
  *   number with zeros in front), which ends the connection too.
  * - What is read without hiredis is what hiredis reads.
+ * - A cluster's map and redirects name slots that there are, and places.
  * - A refusal always gets a code, a sentence in printable characters, and no
  *   more than there is room for. */
 #include <hiredis/hiredis.h>
@@ -14,6 +15,7 @@
 #include "same_reply.h"
 #include "store/redis/wire/codec.h"
 #include "store/redis/wire/errors.h"
+#include "store/redis/wire/slots.h"
 
 #define REPLIES 100000
 
@@ -35,6 +37,12 @@ static void look_at_refusal(const char *text) {
   for (const char *c = err.text; *c; c++)
     MUST(*c >= ' ' && *c < 127);
   (void)dlk_redis_fault_is_denial(text);
+  struct dlk_net_place place = {.port = 0};
+  unsigned slot = 0;
+  enum dlk_redis_redirect to =
+      dlk_redis_redirect_read(text, "h", &slot, &place);
+  MUST(slot < 16384);
+  MUST(to == DLK_REDIS_MOVED || to == DLK_REDIS_ASK || !place.host[0]);
 }
 
 /* Depth and size, and the texts of refusals. */
@@ -44,6 +52,11 @@ static void walk(const redisReply *r, unsigned depth) {
     look_at_refusal(r->str);
   if (r->type == REDIS_REPLY_STRING || r->type == REDIS_REPLY_STATUS)
     MUST(r->len <= DLK_REDIS_REPLY_MAX && r->str[r->len] == '\0');
+  struct dlk_redis_range range;
+  if (dlk_redis_range_read(r, "h", &range))
+    MUST(range.first <= range.last && range.last < 16384 &&
+         range.place.host[0] && range.place.port > 0 &&
+         strlen(range.id) == DLK_REDIS_NODE_ID - 1);
   if (r->type == REDIS_REPLY_ARRAY)
     for (size_t i = 0; i < r->elements; i++)
       walk(r->element[i], depth + 1);

@@ -1,6 +1,7 @@
 /* See redis_world.h. */
 #include "redis_world.h"
 
+#include "store/redis/conn/cluster.h"
 #include "store/redis/conn/net.h"
 
 struct world w;
@@ -204,6 +205,21 @@ dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
                                    .served = true,
                                    .connections = 1};
   return &w.link;
+}
+
+/* The world has one server. */
+struct dlk_redis_link *dlk_redis_cluster_new(
+    struct dlk_host *host, const struct dlk_conf *conf, struct dlk_net_tls *tls,
+    const struct dlk_redis_settings *settings, const char *channel,
+    const struct dlk_redis_link_events *events, void *arg) {
+  (void)host;
+  (void)conf;
+  (void)tls;
+  (void)settings;
+  (void)channel;
+  (void)events;
+  (void)arg;
+  return NULL;
 }
 
 void world_begin(void) {

@@ -8,6 +8,10 @@ describe("the link to redis", function()
     assert.are.equal(8, run "redis_net_test")
   end)
 
+  it("reads a cluster's map and redirects", function()
+    assert.are.equal(2, run "redis_slots_test")
+  end)
+
   it("reads one answer without the loop, and nothing else", function()
     assert.are.equal(7, run "redis_conn_test")
   end)

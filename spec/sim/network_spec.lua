@@ -29,7 +29,8 @@ local LONG = os.getenv("DLOCK_LONG") == "1"
 -- What is ours, but for what talks to sockets and what is a thread: see
 -- spec/sim/redis_host.h.
 local LEFT_OUT = { net = true, conn = true, sock = true,
-  handshake = true, sentinel = true, thread = true, tls = true }
+  handshake = true, sentinel = true, cluster = true, nodes = true,
+  thread = true, tls = true }
 local SOURCES = {}
 for _, name in ipairs { "client", "host", "link", "reply", "system", "wire" } do
   SOURCES[#SOURCES + 1] = "spec/sim/redis_" .. name .. ".c"

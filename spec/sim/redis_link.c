@@ -4,6 +4,7 @@
 
 #include "net/tls.h"
 #include "redis_host.h"
+#include "store/redis/conn/cluster.h"
 #include "store/redis/conn/net.h"
 #include "store/redis/conn/sentinel.h"
 
@@ -103,6 +104,23 @@ enum dlk_code dlk_net_tls_new(const struct dlk_conf *conf,
 
 void dlk_net_tls_free(struct dlk_net_tls *tls) {
   (void)tls;
+}
+
+/* No URL of the simulation names a cluster. */
+struct dlk_redis_link *
+dlk_redis_cluster_new(struct dlk_host *host, const struct dlk_conf *conf,
+                      struct dlk_net_tls *tls,
+                      const struct dlk_redis_settings *settings,
+                      const char *channel,
+                      const struct dlk_redis_link_events *events, void *arg) {
+  (void)host;
+  (void)conf;
+  (void)tls;
+  (void)settings;
+  (void)channel;
+  (void)events;
+  (void)arg;
+  return NULL;
 }
 
 struct dlk_redis_link *

@@ -65,12 +65,14 @@ end
 local PARTS = { lock = "lock", fence = "f", queue = "q", waiters = "w",
   holders = "h", permits = "p", info = "i", news = "n" }
 
--- Which keys each script is given, by its head: "-- KEYS: lock, fence".
+-- Which keys each script is given, by its head: "-- KEYS: lock, fence". Its
+-- form for clusters is given the same.
 function model.keys(texts)
   local keys = {}
   for name in pairs(texts) do
     keys[name] = {}
-    for line in io.lines(SCRIPTS .. "/" .. name .. ".lua") do
+    local file = name:gsub("_cluster$", "")
+    for line in io.lines(SCRIPTS .. "/" .. file .. ".lua") do
       for word in (line:match("^%-%- KEYS: (.*)") or ""):gmatch("%a+") do
         keys[name][#keys[name] + 1] = PARTS[word]
       end

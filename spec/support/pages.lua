@@ -38,7 +38,7 @@ end
 --- The text of a block, with the stores that it names as they are in urls, by
 --- scheme.
 function pages.here(block, urls)
-  return (table.concat(block, "\n"):gsub('"(%a+)://[^"]*"', function(scheme)
+  return (table.concat(block, "\n"):gsub('"([%a+]+)://[^"]*"', function(scheme)
     return urls[scheme] and ("%q"):format(urls[scheme])
   end))
 end

@@ -12,6 +12,11 @@ bool dlk_redis_conf_by_sentinel(const struct dlk_conf *conf) {
          strcmp(conf->scheme, "rediss+sentinel") == 0;
 }
 
+bool dlk_redis_conf_by_cluster(const struct dlk_conf *conf) {
+  return strcmp(conf->scheme, "redis+cluster") == 0 ||
+         strcmp(conf->scheme, "rediss+cluster") == 0;
+}
+
 bool dlk_redis_conf_by_tls(const struct dlk_conf *conf) {
   return strncmp(conf->scheme, "rediss", 6) == 0;
 }
@@ -57,15 +62,19 @@ static enum dlk_code check_options(const struct dlk_conf *conf,
                                    struct dlk_error *err) {
   static const char *const known[] = {
       "fence_memory", "wait_replicas", "wait_timeout", "tls", "tls_library",
-      "insecure", "db",
+      "insecure", "db", "address_map",
       /* of Sentinels only: */
-      "sentinel_username", "sentinel_password", "sentinel_password_file",
-      "address_map", NULL};
+      "sentinel_username", "sentinel_password", "sentinel_password_file", NULL};
   static const char *const alone[] = {
       "fence_memory", "wait_replicas", "wait_timeout", "tls",
       "tls_library",  "insecure",      "db",           NULL};
+  static const char *const cluster[] = {
+      "fence_memory", "wait_replicas", "wait_timeout", "tls",
+      "tls_library",  "insecure",      "address_map",  NULL};
   return dlk_option_check(&conf->options,
-                          dlk_redis_conf_by_sentinel(conf) ? known : alone,
+                          dlk_redis_conf_by_sentinel(conf)  ? known
+                          : dlk_redis_conf_by_cluster(conf) ? cluster
+                                                            : alone,
                           conf->shown, err);
 }
 

@@ -7,6 +7,8 @@
 
 /* Sentinels say where the primary is. */
 bool dlk_redis_conf_by_sentinel(const struct dlk_conf *conf);
+/* They are nodes of a cluster. */
+bool dlk_redis_conf_by_cluster(const struct dlk_conf *conf);
 bool dlk_redis_conf_by_tls(const struct dlk_conf *conf);
 /* Whether it can be opened; *out: what the link is told then. The defaults are
  * lua/dlock/options.lua's. */

@@ -2,7 +2,8 @@
 -- stays a readable file of its own and the library still carries its text.
 -- Comments, empty lines and blanks that say nothing are dropped: the text
 -- travels to the server. Lines stay lines, since errors name their numbers.
--- A line `--@include NAME` becomes scripts/include/NAME.lua.
+-- A line `--@include NAME` becomes scripts/include/NAME.lua; in a script's form
+-- for clusters, scripts/include/cluster/NAME.lua if there is one.
 -- Behind each text stands its SHA-1, by which EVALSHA names it.
 -- usage: lua embed.lua SCRIPTS-DIRECTORY HEADER
 
@@ -42,14 +43,22 @@ local function bare(line)
   return table.concat(out)
 end
 
-local function append(lines, path, seen)
+local function readable(path)
+  local file = io.open(path)
+  if file then file:close() end
+  return file and path
+end
+
+local function append(lines, path, seen, form)
   assert(not seen[path], "script included by itself: " .. path)
   seen[path] = true
   for line in assert(io.lines(path)) do
     local name = line:match("^%s*%-%-@include%s+([%w_]+)%s*$")
     assert(not line:find("[[", 1, true) and not line:find("[=", 1, true), line)
     if name then
-      append(lines, source .. "/include/" .. name .. ".lua", seen)
+      local own = ("%s/include/%s/%s.lua"):format(source, form, name)
+      append(lines, readable(own) or source .. "/include/" .. name .. ".lua",
+        seen, form)
     else
       local text = bare(line)
       if text ~= "" then lines[#lines + 1] = text end
@@ -74,10 +83,18 @@ local out = {
   "#ifndef DLK_REDIS_SCRIPTS_H",
   "#define DLK_REDIS_SCRIPTS_H",
 }
-for _, name in ipairs(scripts()) do
+local function add(name, form, plain)
   local lines = {}
-  append(lines, source .. "/" .. name .. ".lua", {})
+  append(lines, source .. "/" .. name .. ".lua", {}, form)
   local text = table.concat(lines, "\n") .. "\n"
+  if text == plain then
+    out[#out + 1] = ("#define dlk_script_%s_%s dlk_script_%s"):format(name,
+      form, name)
+    out[#out + 1] = ("#define dlk_script_%s_%s_sha dlk_script_%s_sha")
+      :format(name, form, name)
+    return
+  end
+  name = plain and name .. "_" .. form or name
   assert((loadstring or load)(text, name)) -- luacheck: globals loadstring
   out[#out + 1] = "static const char dlk_script_" .. name .. "[] ="
   for _, line in ipairs(lines) do
@@ -85,6 +102,10 @@ for _, name in ipairs(scripts()) do
   end
   out[#out] = (#lines > 0 and out[#out] or out[#out] .. ' ""') .. ";"
   out[#out + 1] = ('#define dlk_script_%s_sha "%s"'):format(name, sha1(text))
+  return text
+end
+for _, name in ipairs(scripts()) do
+  add(name, "cluster", add(name, "."))
 end
 out[#out + 1] = "#endif"
 

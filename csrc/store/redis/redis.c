@@ -13,6 +13,7 @@
 
 #include "net/tls.h"
 #include "store/redis/conf.h"
+#include "store/redis/conn/cluster.h"
 #include "store/redis/conn/net.h"
 #include "store/redis/conn/sentinel.h"
 #include "store/redis/op/orphan.h"
@@ -51,7 +52,7 @@ static void free_all(struct dlk_redis *s) {
 
 static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
                             void **out, struct dlk_error *err) {
-  struct dlk_redis_settings settings;
+  struct dlk_redis_settings settings = {0};
   enum dlk_code code = dlk_redis_conf_read(conf, &settings, err);
   if (code != DLK_OK)
     return code;
@@ -66,8 +67,12 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
     s->conf = *conf;
     dlk_redis_names_init(&s->names, s->conf.prefix);
     s->tls = tls;
-    s->endpoint = endpoint_of(s);
-    if (s->endpoint)
+    bool routed = dlk_redis_conf_by_cluster(conf);
+    s->endpoint = routed ? NULL : endpoint_of(s);
+    if (routed)
+      s->link = dlk_redis_cluster_new(host, &s->conf, tls, &settings,
+                                      s->channel, &dlk_redis_messages, s);
+    else if (s->endpoint)
       s->link = dlk_redis_net_new(host, &s->conf, s->endpoint, &settings,
                                   s->channel, &dlk_redis_messages, s);
   }

@@ -80,7 +80,11 @@ static void judge_mode(struct dlk_redis_handshake *g, const redisReply *reply) {
   info(text, "redis_mode:", mode, sizeof mode);
   if (!mode[0])
     info(text, "server_mode:", mode, sizeof mode);
-  if (strcmp(mode, "cluster") == 0 && g->err.code == DLK_OK)
+  if (g->cluster && mode[0] && strcmp(mode, "cluster") != 0)
+    dlk_error_set(&g->err, DLK_INVALID,
+                  "%s: it is no node of a cluster; use %s://", g->name.text,
+                  g->tls ? "rediss" : "redis");
+  else if (!g->cluster && strcmp(mode, "cluster") == 0 && g->err.code == DLK_OK)
     dlk_error_set(&g->err, DLK_UNSUPPORTED, "%s: %s", g->name.text,
                   dlk_redis_fault_find("MOVED")->advice);
   if (strcmp(mode, "sentinel") != 0)
@@ -136,7 +140,8 @@ static void judge_role(struct dlk_redis_handshake *g, const redisReply *reply) {
   char role[16];
   const char *text = reply->type == REDIS_REPLY_STRING ? reply->str : "";
   info(text, "role:", role, sizeof role);
-  g->have = role[0] ? count_replicas(text) : -1;
+  bool counts = role[0] && !(g->cluster && strcmp(role, "slave") == 0);
+  g->have = counts ? count_replicas(text) : -1;
   g->listed = dlk_redis_durable_listed(text);
   if (g->all && g->listed < 0)
     dlk_error_set(&g->err, DLK_UNSUPPORTED,
@@ -148,7 +153,8 @@ static void judge_role(struct dlk_redis_handshake *g, const redisReply *reply) {
                   "%s: it is named as the primary and is a replica; "
                   "a failover is under way, or a Sentinel is wrong",
                   g->name.text);
-  else if (strcmp(role, "slave") == 0 && strstr(text, "slave_read_only:1"))
+  else if (counts && strcmp(role, "slave") == 0 &&
+           strstr(text, "slave_read_only:1"))
     dlk_error_set(&g->err, DLK_UNAVAILABLE, "%s: %s", g->name.text,
                   dlk_redis_fault_find("READONLY")->advice);
 }

@@ -17,6 +17,7 @@ struct dlk_redis_handshake {
   unsigned replicas;        /* wanted */
   bool all;                 /* and as many as exist */
   bool subscriber, changes; /* changes: as in the endpoint */
+  bool cluster;             /* a node of one is wanted, a replica too */
   /* The answers: */
   struct dlk_net_server_text name; /* the server's, for messages */
   bool tls;

@@ -19,10 +19,13 @@
 #include "core/list.h"
 #include "core/status.h"
 #include "store/redis/wire/scripts.h"
+#include "store/redis/wire/slots.h"
 
 struct redisReply;
 
 #define DLK_REDIS_ANY_SLOT (-1)
+/* of `node`, or else of the one behind it */
+#define DLK_REDIS_BY_NODE (-2)
 
 enum dlk_redis_outcome {
   DLK_REDIS_ANSWERED,
@@ -40,15 +43,32 @@ struct dlk_redis_answer {
   unsigned have, wanted;
 };
 
+struct dlk_redis_req;
+typedef void dlk_redis_encode(struct dlk_redis_req *req, struct dlk_buf *out);
+typedef void dlk_redis_done_req(struct dlk_redis_req *req,
+                                const struct dlk_redis_answer *a);
+
+/* What a cluster's router knows of a request: see cluster.c. */
+struct dlk_redis_route {
+  void *node; /* NULL: it is parked, or is the router's own */
+  dlk_redis_encode *encode;
+  dlk_redis_done_req *done;
+  int64_t since, at; /* first pause; its end, or 0 */
+  uint8_t hops, pauses;
+  bool asks; /* ASKING goes first */
+};
+
 struct dlk_redis_req {
   /* The submitter sets: */
-  void (*encode)(struct dlk_redis_req *req, struct dlk_buf *out);
-  void (*done)(struct dlk_redis_req *req, const struct dlk_redis_answer *a);
+  dlk_redis_encode *encode;
+  dlk_redis_done_req *done;
   /* Takes each reply, errors too; may be NULL. */
   void (*each)(struct dlk_redis_req *req, unsigned index,
                const struct redisReply *reply);
   unsigned replies; /* the number that `encode` asks for */
-  int slot;         /* of its keys, or DLK_REDIS_ANY_SLOT */
+  int slot;         /* of its keys, or DLK_REDIS_ANY_SLOT, _BY_NODE */
+  char *node;       /* BY_NODE: an id, "" for the first; set to the real one */
+  bool narrows;     /* it has a form with one key */
   bool only_once;   /* it is not sent again after UNKNOWN */
   /* Set by the submitter or `encode`: replicas must have its writes before it
    * is answered. */
@@ -60,6 +80,8 @@ struct dlk_redis_req {
   unsigned got;
   int64_t sent;            /* the time before it was written */
   struct redisReply *kept; /* its answer, until the replicas confirm */
+  bool narrow;             /* its form with one key is wanted */
+  struct dlk_redis_route route;
   struct dlk_list entry;
 };
 
@@ -82,6 +104,9 @@ struct dlk_redis_link {
   bool (*await)(struct dlk_redis_link *link);
   /* True: a connection stands, and flush would write. NULL: never. */
   bool (*prompt)(struct dlk_redis_link *link);
+  /* Goes on to the next node; false: it was the last one. NULL: there is only
+   * one server. */
+  bool (*next_node)(struct dlk_redis_link *link, char id[DLK_REDIS_NODE_ID]);
   void (*stop)(struct dlk_redis_link *link);
   void (*destroy)(struct dlk_redis_link *link);
   bool may_linger;      /* CLIENT KILL was refused (I3) */

@@ -31,7 +31,6 @@
 #include <uv.h>
 
 #include "net/event.h"
-#include "net/wake.h"
 #include "store/redis/conn/conn.h"
 #include "store/redis/conn/handshake.h"
 #include "store/redis/conn/sentinel.h"
@@ -55,7 +54,9 @@ struct net {
   void *arg;
   struct dlk_net_endpoint *endpoint;
   struct dlk_redis_conn cmd, sub;
-  struct dlk_net_wake wake;
+  struct dlk_net_wake own_wake, *wake;
+  int wake_at;
+  bool hooked; /* flushes by itself */
   struct dlk_redis_handshake hello, hello_sub;
   struct dlk_redis_req kill_req;
   int64_t id, kills[DLK_REDIS_KILLS];
@@ -99,11 +100,15 @@ static void want_back(struct net *n, bool wanted) {
   n->busy = wanted;
 }
 
+static void watch_messages(struct net *n, int fd) {
+  dlk_net_wake_set(n->wake, n->wake_at + DLK_NET_WAKE_MESSAGES, fd);
+}
+
 static void unsubscribed(struct net *n) {
   if (!n->subscribed)
     return;
   n->subscribed = false;
-  dlk_net_wake_set(&n->wake, DLK_NET_WAKE_MESSAGES, -1);
+  watch_messages(n, -1);
 }
 
 /* True: messages come from another process than answers, by both run ids ("":
@@ -305,8 +310,7 @@ static void sub_handshake_done(struct dlk_redis_req *req,
   }
   dlk_net_conn_ready(&n->sub.net);
   n->subscribed = true;
-  dlk_net_wake_set(&n->wake, DLK_NET_WAKE_MESSAGES,
-                   dlk_net_sock_fd(n->sub.net.sock));
+  watch_messages(n, dlk_net_sock_fd(n->sub.net.sock));
   n->events->subscribed(n->arg, DLK_REDIS_ANY_SLOT);
 }
 
@@ -387,13 +391,15 @@ static void start(struct net *n) {
   if (n->state != NEW)
     return;
   n->state = RUNNING;
+  if (!n->hooked)
+    return;
   uv_loop_t *loop = n->host->loop(n->host);
   (void)uv_prepare_init(loop, &n->prepare);
   (void)uv_check_init(loop, &n->check);
   n->prepare.data = n->check.data = n;
   n->alive += 2;
   if (n->endpoint->changes)
-    n->endpoint->start(n->endpoint, &n->wake, &n->alive, gone, &n->cmd);
+    n->endpoint->start(n->endpoint, n->wake, &n->alive, gone, &n->cmd);
   (void)uv_prepare_start(&n->prepare, on_prepare);
   (void)uv_check_start(&n->check, on_check);
 }
@@ -451,7 +457,7 @@ static void link_stop(struct dlk_redis_link *link) {
   dlk_net_conn_stop(&n->sub.net);
   if (started && n->endpoint->changes)
     n->endpoint->stop(n->endpoint);
-  if (started) {
+  if (started && n->hooked) {
     uv_close((uv_handle_t *)&n->prepare, hook_closed);
     uv_close((uv_handle_t *)&n->check, hook_closed);
   }
@@ -464,6 +470,15 @@ static void link_destroy(struct dlk_redis_link *link) {
   dlk_net_conn_free(&n->cmd.net);
   dlk_net_conn_free(&n->sub.net);
   free(n);
+}
+
+bool dlk_redis_net_stands(const struct dlk_redis_link *link) {
+  return ((const struct net *)(const void *)link)->cmd.net.state ==
+         DLK_NET_READY;
+}
+
+struct dlk_list *dlk_redis_net_waiting(struct dlk_redis_link *link) {
+  return &net_of(link)->cmd.pipe.waiting;
 }
 
 struct dlk_redis_link *
@@ -488,14 +503,19 @@ dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
   n->link.destroy = link_destroy;
   n->host = host;
   n->endpoint = endpoint;
-  dlk_net_wake_init(&n->wake, host);
+  dlk_net_wake_init(&n->own_wake, host);
+  n->wake = settings->wake ? settings->wake : &n->own_wake;
+  n->wake_at = settings->wake_at;
+  n->hooked = !settings->cluster;
   n->events = events;
   n->arg = arg;
   n->id = -1;
   dlk_redis_conn_init(&n->cmd, host, conf, endpoint, &cmd_events, n);
   dlk_redis_conn_init(&n->sub, host, conf, endpoint, &sub_events, n);
   n->cmd.net.alive = n->sub.net.alive = &n->alive;
-  n->cmd.net.pause = n->sub.net.pause = endpoint->changes ? PAUSE : 0;
+  n->cmd.net.pause = n->sub.net.pause =
+      endpoint->changes || settings->cluster ? PAUSE : 0;
+  n->hello.cluster = n->hello_sub.cluster = settings->cluster;
   n->hello.link = n->hello_sub.link = &n->link;
   n->hello.conf = n->hello_sub.conf = conf;
   n->hello.channel = n->hello_sub.channel = channel;

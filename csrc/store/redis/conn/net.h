@@ -3,6 +3,7 @@
 #define DLK_STORE_REDIS_CONN_NET_H
 
 #include "net/endpoint.h"
+#include "net/wake.h"
 #include "store/redis/conn/link.h"
 #include "store/store.h"
 
@@ -11,6 +12,10 @@ struct dlk_redis_settings {
   unsigned replicas; /* 0: WAIT is never sent */
   bool all;          /* at least so many, and all that exist */
   int64_t wait_timeout;
+  /* For a node of a cluster; the owner flushes it. */
+  bool cluster;
+  struct dlk_net_wake *wake; /* NULL: its own */
+  int wake_at;               /* its first place there */
 };
 
 /* The caller keeps endpoint and channel alive. NULL: out of memory. */
@@ -20,5 +25,9 @@ dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
                   const struct dlk_redis_settings *settings,
                   const char *channel,
                   const struct dlk_redis_link_events *events, void *arg);
+/* A connection for commands is usable. */
+bool dlk_redis_net_stands(const struct dlk_redis_link *link);
+/* Its requests that are to be written. */
+struct dlk_list *dlk_redis_net_waiting(struct dlk_redis_link *link);
 
 #endif

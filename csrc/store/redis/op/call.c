@@ -46,6 +46,13 @@ static const struct {
     [DLK_REDIS_DOWNGRADE] = {"-fqwhpin", 3, FENCE_RISES, false},
 };
 
+/* Of a script with only the lock as its key, and the same arguments. */
+static int narrow(const struct dlk_redis_call *c) {
+  return !c->req.narrow                 ? c->script
+         : c->script == DLK_REDIS_RENEW ? DLK_REDIS_RENEW1
+                                        : DLK_REDIS_RELEASE1;
+}
+
 static void put_fence(struct dlk_redis_call *c, uint8_t fence,
                       struct dlk_buf *out) {
   if (fence == NO_FENCE)
@@ -63,6 +70,8 @@ static void put_fence(struct dlk_redis_call *c, uint8_t fence,
 static void note_fence(struct dlk_redis_call *c, const redisReply *reply) {
   if (c->store->replicas > 0 && (c->scarce || !c->req.durable))
     return;
+  if (c->connection != c->store->link->connections)
+    return; /* a node may have said it that serves the slot no more */
   bool got = strcmp(dlk_redis_word(reply), "got") == 0;
   bool left = c->script == DLK_REDIS_LEAVE && c->lifts &&
               dlk_redis_int(reply, 2, 0) == 1;
@@ -169,9 +178,11 @@ static void put_request(struct dlk_redis_call *c, struct dlk_buf *out) {
       !dlk_redis_fence_is_plain(&c->store->fences, c->key, c->key_len, c->holds,
                                 c->req.sent))
     c->script = DLK_REDIS_TRY;
-  const char *parts = shapes[c->script].parts;
+  const char *parts = c->req.narrow ? "-" : shapes[c->script].parts;
   size_t keys = strlen(parts);
-  const struct dlk_redis_script_source *source = &dlk_redis_scripts[c->script];
+  bool many = c->store->link->next_node != NULL;
+  const struct dlk_redis_script_source *source =
+      (many ? dlk_redis_cluster_scripts : dlk_redis_scripts) + narrow(c);
   bool tail =
       c->tail && (c->script == DLK_REDIS_TRY || c->script == DLK_REDIS_JOIN ||
                   c->script == DLK_REDIS_REFRESH);
@@ -179,12 +190,13 @@ static void put_request(struct dlk_redis_call *c, struct dlk_buf *out) {
   dlk_redis_put_array(out, 3 + keys + shapes[c->script].args + fence + c->more +
                                tail);
   uint64_t connection = c->store->link->connections;
+  c->connection = connection;
   uint32_t bit = UINT32_C(1) << c->script;
   if (c->store->texts_on != connection)
     c->store->texts = 0;
   c->store->texts_on = connection;
   c->by_text = c->by_text || c->store->names_barred_on == connection ||
-               (c->in_order && !(c->store->texts & bit));
+               (c->in_order && (many || !(c->store->texts & bit)));
   if (c->by_text) {
     c->store->texts |= bit;
     dlk_redis_put(out, "EVAL", 4);

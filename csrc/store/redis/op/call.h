@@ -39,6 +39,7 @@ struct dlk_redis_call {
   bool probes;   /* it was refused, and asks which right is missing */
   bool scarce;   /* answered, and fewer replicas than are wanted have it: */
   unsigned have, wanted;
+  uint64_t connection; /* link->connections when it was written */
   bool lifts; /* it was written so that it lifts the counter (fence.c) */
 };
 

@@ -62,6 +62,7 @@ struct dlk_redis_try {
       unsigned steps; /* of this page */
       size_t found;   /* on it */
       char cursor[24];
+      char node[DLK_REDIS_NODE_ID]; /* of a cluster, by its id */
     } list;
   };
 };

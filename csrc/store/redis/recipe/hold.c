@@ -124,6 +124,7 @@ void dlk_redis_renew(void *store, struct dlk_lease *const *leases,
     h->call.holds = dlk_redis_span(s, h, leases[i]->ttl);
     h->call.args = renewal_args;
     h->call.answer = renewed;
+    h->call.req.narrows = leases[i]->want.units == 0;
     dlk_redis_call_send(&h->call, DLK_REDIS_RENEW);
     s->link->subscribe(s->link, h->call.req.slot);
   }
@@ -197,6 +198,7 @@ void dlk_redis_extend(struct dlk_redis_try *t) {
   if (h->server_max_end < until)
     h->server_max_end = until;
   t->call.holds = dlk_redis_span(t->store, h, t->op->ttl);
+  t->call.req.narrows = t->op->lease->want.units == 0;
   dlk_redis_send(t, &extending);
   t->store->link->subscribe(t->store->link, t->call.req.slot);
 }

@@ -5,7 +5,9 @@
  * that is held all the while is not missed, and may come twice (SCAN's
  * promise).
  *
- * The cursor: 'k' or 'q' (the walk), and SCAN's number. */
+ * The cursor: 'k' or 'q' (the walk), and SCAN's number. In a cluster each node
+ * is walked, in the order of their ids; '@' and the node's id follow. A key
+ * that moves to a node that was walked is missed. */
 #include "store/redis/recipe/list.h"
 
 #include <hiredis/hiredis.h>
@@ -63,11 +65,13 @@ static size_t collect(struct dlk_redis_try *t, const redisReply *names) {
 
 static void list_end(struct dlk_redis_try *t, bool last) {
   struct dlk_value *keys = t->op->result, *v = dlk_value_tuple();
+  char cursor[sizeof t->list.cursor + sizeof t->list.node + 1];
+  snprintf(cursor, sizeof cursor, "%s%s%s", t->list.cursor,
+           t->list.node[0] ? "@" : "", t->list.node);
   t->op->result = NULL;
   v = dlk_value_add(v, keys);
-  v = dlk_value_add(
-      v, last ? dlk_value_nil()
-              : dlk_value_string(t->list.cursor, strlen(t->list.cursor)));
+  v = dlk_value_add(v, last ? dlk_value_nil()
+                            : dlk_value_string(cursor, strlen(cursor)));
   dlk_redis_finish(t, v);
 }
 
@@ -95,6 +99,11 @@ static void listed(struct dlk_redis_try *t, const redisReply *reply) {
   bool over = strcmp(next->str, "0") == 0;
   bool last = over && t->list.cursor[0] == 'q';
   char walk = over ? 'q' : t->list.cursor[0];
+  struct dlk_redis_link *link = t->store->link;
+  if (last && link->next_node && link->next_node(link, t->list.node)) {
+    last = false;
+    walk = 'k';
+  }
   snprintf(t->list.cursor, sizeof t->list.cursor, "%c%s", walk, next->str);
   t->list.steps++;
   if (last || is_enough(t) || !t->op->result || t->op->ending != DLK_OK) {
@@ -117,12 +126,19 @@ static bool cursor(struct dlk_redis_try *t) {
     snprintf(t->list.cursor, sizeof t->list.cursor, "k0");
     return true;
   }
-  if (op->text_len < 2 || op->text_len > 20 || /* a larger number is none */
+  bool routed = t->store->link->next_node != NULL;
+  const char *at = memchr(op->text, '@', op->text_len);
+  size_t len = at ? (size_t)(at - op->text) : op->text_len;
+  size_t id = at ? op->text_len - len - 1 : 0;
+  if (len < 2 || len > 20 || /* a larger number is none */
       (op->text[0] != 'k' && op->text[0] != 'q') ||
-      strspn(op->text + 1, "0123456789") != op->text_len - 1)
+      strspn(op->text + 1, "0123456789") != len - 1 ||
+      id != (routed ? sizeof t->list.node - 1 : 0) || routed != (at != NULL))
     return false;
-  memcpy(t->list.cursor, op->text, op->text_len);
-  t->list.cursor[op->text_len] = '\0';
+  memcpy(t->list.cursor, op->text, len);
+  t->list.cursor[len] = '\0';
+  if (at)
+    memcpy(t->list.node, at + 1, id);
   return true;
 }
 
@@ -132,5 +148,9 @@ void dlk_redis_list(struct dlk_redis_try *t) {
     return;
   }
   t->op->result = dlk_value_list();
+  if (t->store->link->next_node) {
+    t->call.req.slot = DLK_REDIS_BY_NODE;
+    t->call.req.node = t->list.node;
+  }
   dlk_redis_send(t, &listing);
 }

@@ -18,7 +18,8 @@ static void subscribed(void *arg, int slot) {
   while (l != &s->waits) {
     struct dlk_redis_try *t = DLK_CONTAINER(l, struct dlk_redis_try, entry);
     l = l->next;
-    if (dlk_redis_call_is_in(&t->call, slot))
+    if (dlk_redis_call_is_in(&t->call, slot) &&
+        s->link->subscribed(s->link, t->call.req.slot))
       dlk_redis_queue_refresh(t);
   }
   /* All may have ended before it could be had. */
@@ -35,7 +36,8 @@ static void unsubscribed(void *arg, int slot, const struct dlk_error *why) {
         DLK_CONTAINER(left.next, struct dlk_redis_try, entry);
     dlk_list_remove(&t->entry);
     dlk_list_append(&s->waits, &t->entry);
-    if (dlk_redis_call_is_in(&t->call, slot))
+    if (dlk_redis_call_is_in(&t->call, slot) &&
+        !s->link->subscribed(s->link, t->call.req.slot))
       dlk_redis_queue_unsubscribed(t, why);
   }
 }

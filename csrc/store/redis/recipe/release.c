@@ -103,6 +103,7 @@ void dlk_redis_release(struct dlk_redis_try *t) {
                  dlk_redis_is_crowded(s, t->op->key, t->op->key_len);
   t->placed = true;
   t->call.holds = rest_of(t);
+  t->call.req.narrows = t->op->lease->want.units == 0 && t->call.holds <= 0;
   if (t->op->lease->want.units != 0 || crowded || t->call.holds > 0)
     leave(t);
   else

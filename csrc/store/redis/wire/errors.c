@@ -26,11 +26,11 @@ static const struct dlk_redis_fault table[] = {
     {"UNBLOCKED", DLK_REDIS_RECONNECT, DLK_UNAVAILABLE,
      "it became a replica; use the primary"},
     {"MOVED", DLK_REDIS_FAIL, DLK_UNSUPPORTED,
-     "it is a node of a cluster, which dlock cannot use yet; take a single "
-     "server"},
+     "it is a node of a cluster; use redis+cluster:// (or "
+     "rediss+cluster://)"},
     {"ASK", DLK_REDIS_FAIL, DLK_UNSUPPORTED,
-     "it is a node of a cluster, which dlock cannot use yet; take a single "
-     "server"},
+     "it is a node of a cluster; use redis+cluster:// (or "
+     "rediss+cluster://)"},
     {"CROSSSLOT", DLK_REDIS_FAIL, DLK_UNSUPPORTED,
      "the keys of one call must be in one slot"},
     {"NOSCRIPT", DLK_REDIS_SEND_TEXT, DLK_UNAVAILABLE,

@@ -21,6 +21,8 @@ enum dlk_redis_script {
   DLK_REDIS_GUARD,
   DLK_REDIS_CHANGE,
   DLK_REDIS_ATTACH,
+  DLK_REDIS_RENEW1,
+  DLK_REDIS_RELEASE1,
   DLK_REDIS_SCRIPTS
 };
 
@@ -34,5 +36,8 @@ struct dlk_redis_script_source {
 
 extern const struct dlk_redis_script_source
     dlk_redis_scripts[DLK_REDIS_SCRIPTS];
+/* Their forms for a node of a cluster. */
+extern const struct dlk_redis_script_source
+    dlk_redis_cluster_scripts[DLK_REDIS_SCRIPTS];
 
 #endif

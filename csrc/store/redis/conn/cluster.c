@@ -1,0 +1,785 @@
+/* The router: one net for each primary, and a map from slots to them.
+ *
+ *   map     CLUSTER SLOTS of one node, patched by each MOVED
+ *   round   the nodes are asked for the map, one each PAUSE, until one answers
+ *           or all failed
+ *   parked  a request without a node: it waits for a map, or for its pause
+ *
+ *   NEW      -> RUNNING    start: the first request or subscription
+ *   RUNNING  -> STOPPING   link_stop
+ *   STOPPING -> STOPPED    finish: no node and no hook is left
+ *
+ * I1  A request runs once: only a refusal before execution (MOVED, ASK,
+ *     TRYAGAIN, CLUSTERDOWN) sends it elsewhere. A request that one node may
+ *     have run ends as UNKNOWN.
+ * I2  A node that lost a slot refuses what comes late. A failed one's late
+ *     writes never reach the promoted one. So what follows an UNKNOWN request
+ *     at another node runs instead of it.
+ * I3  `connections` counts up with each node's connection and with each slot's
+ *     new owner, and an answer counts for the value at its writing: so counters
+ *     of fences are lifted at a new owner (op/fence.c).
+ * I4  Messages come from the slot's owner: its scripts count its own listeners
+ *     only. A new owner is subscribed to as soon as it is known.
+ * I5  At most HOPS redirects follow each other, then a pause; io_timeout bounds
+ *     all pauses of a request, and its caller may withdraw it.
+ * I6  A node in doubt is asked for the map last: a cut-off one's is old.
+ *
+ * A slot moves: both nodes refuse requests of several names (TRYAGAIN). An
+ * exclusive renewal or release has a form with one name, which either node
+ * serves; others pause.
+ * A primary fails: its requests end or wait, so each PAUSE another node is
+ * asked. The new owner gets what waits, and all leases are renewed there: one
+ * that it lacks is lost now.
+ * A node leaves the map: it ends when its last request has.
+ * PUBLISH reaches us from each node that we listen to: a second message finds
+ * its wait over, and only makes others ask. */
+#include "store/redis/conn/cluster.h"
+
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+#include "net/event.h"
+#include "store/redis/conn/nodes.h"
+#include "store/redis/wire/codec.h"
+#include "store/redis/wire/errors.h"
+
+#define HOPS 5
+#define PAUSE (250 * DLK_MS) /* between two questions for the map */
+#define CALM DLK_SEC         /* the same if requests only moved */
+#define OLD (60 * DLK_SEC)   /* a map in use is asked for anew */
+#define REST (5 * DLK_MS)    /* a request's first pause; it doubles to */
+#define REST_MAX (100 * DLK_MS)
+
+enum link_state { NEW, RUNNING, STOPPING, STOPPED };
+
+struct cluster {
+  struct dlk_redis_link link; /* first */
+  struct dlk_host *host;
+  const struct dlk_conf *conf;
+  const struct dlk_redis_link_events *events;
+  void *arg;
+  enum link_state state;
+  unsigned hooks;
+  struct dlk_redis_nodes nodes;
+  struct dlk_timer timer;
+  uv_prepare_t prepare;
+  uv_check_t check;
+  uint8_t wants[DLK_REDIS_SLOTS / 8]; /* messages */
+  bool wants_any;
+  bool soft, trouble;  /* why the map is asked for */
+  size_t asking, turn; /* questions under way; the last asked node */
+  int64_t ask_at;      /* or 0 */
+  int64_t asked_at, mapped_at, failed_at;
+  struct dlk_redis_node *doubted, *last, *answering; /* or NULL */
+  size_t open;
+  struct dlk_list parked;
+  struct dlk_error why;  /* of the last failed question */
+  struct dlk_error rest; /* of the last request that pauses */
+};
+
+static struct cluster *of_node(const void *node) {
+  return ((const struct dlk_redis_node *)node)->router;
+}
+
+static struct cluster *of(struct dlk_redis_link *link) {
+  return (struct cluster *)(void *)link;
+}
+
+static int64_t now(const struct cluster *c) {
+  return c->host->now(c->host);
+}
+
+static void dispatch(struct cluster *c, struct dlk_redis_req *r);
+
+/* ---- time ---- */
+
+static void arm(struct cluster *c) {
+  int64_t at = c->ask_at;
+  for (struct dlk_list *l = c->parked.next; l != &c->parked; l = l->next) {
+    int64_t due = DLK_CONTAINER(l, struct dlk_redis_req, entry)->route.at;
+    at = due && (!at || due < at) ? due : at;
+  }
+  if (at && c->state == RUNNING)
+    c->host->timer_set(c->host, &c->timer, at);
+}
+
+static void want_map(struct cluster *c, int64_t at) {
+  if (c->state != RUNNING || (c->ask_at && c->ask_at <= at))
+    return;
+  c->ask_at = at;
+  arm(c);
+}
+
+/* The node may serve its slots no more. */
+static void doubt(struct cluster *c, struct dlk_redis_node *n) {
+  c->trouble = true;
+  c->doubted = n;
+  want_map(c, dlk_time_add(c->asked_at, PAUSE));
+}
+
+/* ---- nodes ---- */
+
+static void finish(struct cluster *c) {
+  if (c->hooks || c->nodes.alive || c->state != STOPPING)
+    return;
+  c->state = STOPPED;
+  c->events->stopped(c->arg);
+}
+
+static void node_subscribed(void *arg, int slot) {
+  struct cluster *c = of_node(arg);
+  c->events->subscribed(c->arg, slot);
+}
+
+static void node_unsubscribed(void *arg, int slot,
+                              const struct dlk_error *why) {
+  struct dlk_redis_node *n = arg;
+  doubt(of_node(n), n);
+  of_node(n)->events->unsubscribed(of_node(n)->arg, slot, why);
+}
+
+static void node_message(void *arg, const char *p, size_t len) {
+  struct cluster *c = of_node(arg);
+  c->events->message(c->arg, p, len);
+}
+
+static void node_moved(void *arg) {
+  struct cluster *c = of_node(arg);
+  c->link.moves++;
+  c->events->moved(c->arg);
+}
+
+static bool node_needed(void *arg) {
+  struct dlk_redis_node *n = arg;
+  return n->mapped && of_node(n)->events->needed(of_node(n)->arg);
+}
+
+static void node_stopped(void *arg) {
+  struct dlk_redis_node *n = arg;
+  n->state = DLK_NODE_RETIRED;
+  of_node(n)->nodes.alive--;
+  finish(of_node(n));
+}
+
+static const struct dlk_redis_link_events node_events = {
+    node_subscribed, node_unsubscribed, node_message,
+    node_moved,      node_needed,       node_stopped};
+
+static void encode_ask(struct dlk_redis_req *r, struct dlk_buf *out) {
+  r->replies = 1;
+  dlk_redis_put_words(out, "CLUSTER", "SLOTS", NULL);
+}
+
+static void asked(struct dlk_redis_req *r, const struct dlk_redis_answer *a);
+
+static void retire(struct cluster *c, struct dlk_redis_node *n) {
+  n->state = DLK_NODE_RETIRING;
+  c->doubted = c->doubted == n ? NULL : c->doubted;
+  c->last = c->last == n ? NULL : c->last;
+  c->link.refused = NULL;
+  n->link->stop(n->link);
+}
+
+static void sync_with(struct dlk_redis_node *n) {
+  struct dlk_redis_link *all = &of_node(n)->link;
+  all->connections += n->link->connections - n->connections;
+  n->connections = n->link->connections;
+  all->may_linger = all->may_linger || n->link->may_linger;
+  all->served = all->served || n->link->served;
+}
+
+/* ---- where a request goes ---- */
+
+static struct dlk_redis_node *any_node(const struct cluster *c) {
+  if (c->last && c->last->mapped && dlk_redis_net_stands(c->last->link))
+    return c->last;
+  return dlk_redis_nodes_any(&c->nodes);
+}
+
+/* NULL: no map. */
+static struct dlk_redis_node *target(const struct cluster *c,
+                                     const struct dlk_redis_req *r) {
+  struct dlk_redis_node *n = NULL;
+  if (!c->nodes.known)
+    return NULL;
+  if (r->slot >= 0)
+    n = dlk_redis_nodes_owner(&c->nodes, r->slot);
+  else if (r->slot == DLK_REDIS_BY_NODE)
+    n = dlk_redis_nodes_from(&c->nodes, r->node, false);
+  return n ? n : any_node(c);
+}
+
+/* ---- a request's way ---- */
+
+static void encode(struct dlk_redis_req *r, struct dlk_buf *out) {
+  sync_with(r->route.node);
+  if (r->route.asks)
+    dlk_redis_put_words(out, "ASKING", NULL);
+  r->route.encode(r, out);
+  r->replies += r->route.asks;
+}
+
+static void answered(struct dlk_redis_req *r, const struct dlk_redis_answer *a);
+
+static void send_to(struct dlk_redis_node *n, struct dlk_redis_req *r) {
+  struct cluster *c = of_node(n);
+  r->route.node = n;
+  r->encode = encode;
+  r->done = answered;
+  n->open++;
+  c->open++;
+  c->last = n;
+  n->link->submit(n->link, r);
+}
+
+/* It has left its node. */
+static struct dlk_redis_node *unsend(struct dlk_redis_req *r) {
+  struct dlk_redis_node *n = r->route.node;
+  r->route.node = NULL;
+  r->encode = r->route.encode;
+  r->done = r->route.done;
+  n->open--;
+  of_node(n)->open--;
+  return n;
+}
+
+static void park(struct cluster *c, struct dlk_redis_req *r, int64_t at) {
+  r->route.at = at;
+  dlk_list_append(&c->parked, &r->entry);
+  if (at)
+    arm(c);
+  else
+    want_map(c, c->failed_at ? dlk_time_add(c->failed_at, PAUSE) : now(c));
+}
+
+static void dispatch(struct cluster *c, struct dlk_redis_req *r) {
+  struct dlk_redis_node *n = target(c, r);
+  r->route.asks = false;
+  if (!n) {
+    park(c, r, 0);
+    return;
+  }
+  if (r->slot == DLK_REDIS_BY_NODE)
+    memcpy(r->node, n->id, sizeof n->id);
+  send_to(n, r);
+}
+
+static void fail(struct dlk_redis_req *r, const struct dlk_error *why) {
+  struct dlk_redis_answer a = {.outcome = DLK_REDIS_UNSENT, .err = why};
+  r->done(r, &a);
+}
+
+/* Sends it again after a while, unless it took too long. */
+static void rest(struct cluster *c, struct dlk_redis_req *r, const char *text,
+                 bool moves) {
+  int64_t at = now(c), span = REST;
+  char said[DLK_REDIS_QUOTE_MAX];
+  if (moves)
+    dlk_error_set(&c->rest, DLK_UNAVAILABLE,
+                  "%s: its nodes name no other that serves the slot (%.80s); "
+                  "see CLUSTER SLOTS, and the option address_map",
+                  c->conf->shown, dlk_redis_fault_quote(text, said));
+  else
+    dlk_redis_fault_error(&c->rest, text, c->conf->shown);
+  c->link.refused = &c->rest;
+  r->route.since = r->route.since ? r->route.since : at;
+  r->route.hops = 0;
+  if (at - r->route.since >= c->conf->io_timeout) {
+    fail(r, &c->rest);
+    return;
+  }
+  for (unsigned i = 0; i < r->route.pauses && span < REST_MAX; i++)
+    span *= 2;
+  r->route.pauses = (uint8_t)(r->route.pauses + (span < REST_MAX));
+  park(c, r, dlk_time_add(at, span < REST_MAX ? span : REST_MAX));
+}
+
+static void own(struct cluster *c, unsigned slot, struct dlk_redis_node *n);
+
+/* True: the request has gone elsewhere, or ended. */
+static bool redirected(struct dlk_redis_node *n, struct dlk_redis_req *r,
+                       const char *text) {
+  struct cluster *c = of_node(n);
+  struct dlk_net_place place;
+  struct dlk_redis_node *to = NULL;
+  unsigned slot;
+  enum dlk_redis_redirect kind =
+      dlk_redis_redirect_read(text, n->reached.host, &slot, &place);
+  bool moves = kind == DLK_REDIS_MOVED || kind == DLK_REDIS_ASK;
+  if (kind == DLK_REDIS_NOWHERE || c->state != RUNNING)
+    return false;
+  if (moves && place.host[0])
+    to = dlk_redis_nodes_at(&c->nodes, &place);
+  if (kind == DLK_REDIS_MOVED) {
+    c->soft = true;
+    want_map(c, dlk_time_add(c->asked_at, CALM));
+    if (to)
+      own(c, slot, to);
+  } else if (kind == DLK_REDIS_TRYAGAIN && r->narrows && !r->narrow) {
+    r->narrow = true;
+    to = target(c, r);
+  } else if (kind == DLK_REDIS_CLUSTERDOWN) {
+    doubt(c, n);
+  }
+  r->route.asks = kind == DLK_REDIS_ASK;
+  if (to && ++r->route.hops <= HOPS)
+    send_to(to, r);
+  else
+    rest(c, r, text, moves);
+  return true;
+}
+
+static void answered(struct dlk_redis_req *r,
+                     const struct dlk_redis_answer *a) {
+  struct dlk_redis_node *n = unsend(r);
+  struct cluster *c = of_node(n);
+  sync_with(n);
+  if (a->outcome == DLK_REDIS_ANSWERED) {
+    if (a->refusal && redirected(n, r, a->refusal))
+      return;
+    c->link.refused = NULL;
+  } else {
+    c->link.refused = n->link->refused;
+    doubt(c, n);
+  }
+  struct dlk_redis_node *before = c->answering;
+  c->answering = n;
+  r->done(r, a);
+  c->answering = before;
+}
+
+/* ---- the map ---- */
+
+static void listen_at(struct cluster *c, struct dlk_redis_node *n) {
+  bool listens = n->link->subscribed(n->link, DLK_REDIS_ANY_SLOT);
+  if (!listens && c->state == RUNNING)
+    n->link->subscribe(n->link, DLK_REDIS_ANY_SLOT);
+}
+
+static bool wants(const struct cluster *c, unsigned slot) {
+  return c->wants[slot / 8] >> slot % 8 & 1;
+}
+
+static void own(struct cluster *c, unsigned slot, struct dlk_redis_node *n) {
+  n->mapped = true;
+  if (!c->nodes.known || c->nodes.owners[slot] == n->number)
+    return;
+  c->nodes.owners[slot] = n->number;
+  c->link.connections++;
+  c->link.moves++;
+  if (wants(c, slot))
+    listen_at(c, n);
+}
+
+/* Sends on what waits at a node that is its slot's owner no more. */
+static void send_on(struct cluster *c, struct dlk_redis_node *n) {
+  struct dlk_list *waiting = dlk_redis_net_waiting(n->link);
+  struct dlk_list *l, stay;
+  dlk_list_init(&stay);
+  while ((l = waiting->next) != waiting) {
+    struct dlk_redis_req *r = DLK_CONTAINER(l, struct dlk_redis_req, entry);
+    bool stays = r == &n->ask || r->route.asks ||
+                 (r->slot >= 0 ? target(c, r) == n : n->mapped);
+    dlk_list_remove(l);
+    if (stays) {
+      dlk_list_append(&stay, l);
+      continue;
+    }
+    (void)unsend(r);
+    dispatch(c, r);
+  }
+  while (!dlk_list_empty(&stay)) {
+    l = stay.next;
+    dlk_list_remove(l);
+    dlk_list_append(waiting, l);
+  }
+}
+
+static void unpark(struct cluster *c, const struct dlk_error *why, int64_t at) {
+  struct dlk_list left;
+  dlk_list_take(&c->parked, &left);
+  while (!dlk_list_empty(&left)) {
+    struct dlk_redis_req *r =
+        DLK_CONTAINER(left.next, struct dlk_redis_req, entry);
+    int64_t due = r->route.at;
+    dlk_list_remove(&r->entry);
+    if (why && (due == 0 || c->state != RUNNING))
+      fail(r, why);
+    else if (!why && due <= at && (due || c->nodes.known))
+      dispatch(c, r);
+    else
+      dlk_list_append(&c->parked, &r->entry);
+  }
+}
+
+static bool take_map(struct cluster *c, const struct dlk_redis_node *by,
+                     const redisReply *reply) {
+  struct dlk_redis_news news;
+  if (!dlk_redis_nodes_map(&c->nodes, by, reply, &news))
+    return false;
+  c->link.connections += news.changed;
+  c->link.moves += news.changed;
+  if (news.left) {
+    dlk_net_event(c->host, c->conf, "failover",
+                  "a primary has no slots any more; there are %zu now",
+                  news.primaries);
+    c->events->moved(c->arg);
+  }
+  return true;
+}
+
+static void use_map(struct cluster *c) {
+  c->mapped_at = now(c);
+  c->ask_at = c->failed_at = 0;
+  c->soft = c->trouble = false;
+  c->doubted = NULL;
+  for (size_t i = 0; i < c->nodes.count; i++)
+    if (c->nodes.all[i])
+      c->nodes.all[i]->failed = false;
+  for (unsigned slot = 0; c->wants_any && slot < DLK_REDIS_SLOTS; slot++)
+    if (wants(c, slot) && dlk_redis_nodes_owner(&c->nodes, (int)slot))
+      listen_at(c, dlk_redis_nodes_owner(&c->nodes, (int)slot));
+  for (size_t i = 0; i < c->nodes.count; i++)
+    if (c->nodes.all[i] && c->nodes.all[i]->state == DLK_NODE_LIVE)
+      send_on(c, c->nodes.all[i]);
+  unpark(c, NULL, 0);
+}
+
+/* Why a node tells no map. */
+static void explain(const struct dlk_redis_node *n,
+                    const struct dlk_redis_answer *a, struct dlk_error *err) {
+  const char *shown = of_node(n)->conf->shown;
+  if (a->outcome != DLK_REDIS_ANSWERED)
+    *err = *a->err;
+  else if (!a->refusal)
+    dlk_error_set(err, DLK_UNAVAILABLE,
+                  "%s: %s names no slots; see CLUSTER INFO", shown,
+                  dlk_net_place_text(&n->reached).text);
+  else if (strstr(a->refusal, "cluster support disabled"))
+    dlk_error_set(err, DLK_INVALID,
+                  "%s: %s is no node of a cluster; use redis:// (or rediss://)",
+                  shown, dlk_net_place_text(&n->reached).text);
+  else
+    dlk_redis_fault_error(err, a->refusal, shown);
+}
+
+static void asked(struct dlk_redis_req *r, const struct dlk_redis_answer *a) {
+  struct dlk_redis_node *n = DLK_CONTAINER(r, struct dlk_redis_node, ask);
+  struct cluster *c = of_node(n);
+  n->asking = false;
+  c->asking--;
+  sync_with(n);
+  if (c->state != RUNNING)
+    return;
+  if (a->reply && a->reply->type == REDIS_REPLY_ARRAY &&
+      take_map(c, n, a->reply)) {
+    use_map(c);
+    return;
+  }
+  struct dlk_error why;
+  explain(n, a, &why);
+  if (c->why.code == DLK_OK || why.code != DLK_UNAVAILABLE)
+    c->why = why;
+  n->failed = true;
+  c->ask_at = 0;
+  want_map(c, now(c));
+}
+
+/* Connected ones go first, one in doubt last. NULL: each was asked. */
+static struct dlk_redis_node *next_asked(struct cluster *c) {
+  struct dlk_redis_node *found = NULL;
+  int best = -1;
+  for (size_t i = 1; i <= c->nodes.count; i++) {
+    size_t at = (c->turn + i) % c->nodes.count;
+    struct dlk_redis_node *n = c->nodes.all[at];
+    if (!n || n->state != DLK_NODE_LIVE || n->asking || n->failed)
+      continue;
+    int rank = n == c->doubted ? 0 : 1 + dlk_redis_net_stands(n->link);
+    if (rank > best) {
+      best = rank;
+      found = n;
+    }
+  }
+  return found;
+}
+
+static void round_failed(struct cluster *c) {
+  struct dlk_error why = c->why;
+  for (size_t i = 0; i < c->nodes.count; i++)
+    if (c->nodes.all[i])
+      c->nodes.all[i]->failed = false;
+  dlk_redis_nodes_seed(&c->nodes);
+  c->why.code = DLK_OK;
+  c->failed_at = now(c);
+  c->ask_at = 0;
+  c->link.refused = NULL;
+  if (!c->nodes.known && c->wants_any)
+    c->events->unsubscribed(c->arg, DLK_REDIS_ANY_SLOT, &why);
+  unpark(c, &why, 0);
+  if (c->open > 0 || c->events->needed(c->arg))
+    want_map(c, dlk_time_add(c->failed_at, PAUSE));
+}
+
+static void ask(struct cluster *c) {
+  struct dlk_redis_node *n = next_asked(c);
+  c->ask_at = 0;
+  if (n) {
+    c->asked_at = now(c);
+    c->turn = (size_t)n->number - 1;
+    n->asking = true;
+    n->ask.encode = encode_ask;
+    n->ask.done = asked;
+    c->asking++;
+    n->link->submit(n->link, &n->ask);
+    want_map(c, dlk_time_add(c->asked_at, PAUSE));
+  } else if (c->asking > 0) {
+    want_map(c, dlk_time_add(now(c), PAUSE));
+  } else {
+    round_failed(c);
+  }
+}
+
+/* Its requests wait for a connection. */
+static bool lags(const struct dlk_redis_node *n) {
+  return n->mapped && n->open > 0 && !dlk_redis_net_stands(n->link) &&
+         !dlk_list_empty(dlk_redis_net_waiting(n->link));
+}
+
+static void on_timer(struct dlk_timer *timer, int64_t at) {
+  struct cluster *c = DLK_CONTAINER(timer, struct cluster, timer);
+  bool due = c->ask_at && c->ask_at <= at;
+  bool reason = !c->nodes.known || c->soft || c->trouble;
+  for (size_t i = 0; due && i < c->nodes.count; i++)
+    if (c->nodes.all[i] && lags(c->nodes.all[i])) {
+      reason = true;
+      c->doubted = c->nodes.all[i];
+    }
+  if (due && reason)
+    ask(c);
+  else if (due)
+    c->ask_at = 0;
+  unpark(c, NULL, at);
+  arm(c);
+}
+
+/* ---- the loop ---- */
+
+static void flush(struct cluster *c) {
+  if (c->state != RUNNING)
+    return;
+  for (size_t i = 0; i < c->nodes.count; i++) {
+    struct dlk_redis_node *n = c->nodes.all[i];
+    if (!n)
+      continue;
+    if (n->state == DLK_NODE_RETIRED) {
+      dlk_redis_nodes_forget(&c->nodes, i);
+      continue;
+    }
+    n->link->flush(n->link);
+    if (lags(n))
+      want_map(c, dlk_time_add(now(c), PAUSE));
+    else if (n->state == DLK_NODE_LIVE && !n->mapped && n->open == 0 &&
+             !n->asking && c->nodes.known && !c->trouble)
+      retire(c, n);
+  }
+  if (c->nodes.known && c->open > 0 && now(c) - c->mapped_at > OLD) {
+    c->soft = true;
+    want_map(c, dlk_time_add(c->asked_at, CALM));
+  }
+}
+
+static void link_flush(struct dlk_redis_link *link) {
+  flush(of(link));
+}
+
+static void on_prepare(uv_prepare_t *h) {
+  flush(h->data);
+}
+
+static void on_check(uv_check_t *h) {
+  flush(h->data);
+}
+
+static void hook_closed(uv_handle_t *h) {
+  struct cluster *c = h->data;
+  c->hooks--;
+  finish(c);
+}
+
+static void start(struct cluster *c) {
+  if (c->state != NEW)
+    return;
+  c->state = RUNNING;
+  uv_loop_t *loop = c->host->loop(c->host);
+  (void)uv_prepare_init(loop, &c->prepare);
+  (void)uv_check_init(loop, &c->check);
+  c->prepare.data = c->check.data = c;
+  c->hooks += 2;
+  (void)uv_prepare_start(&c->prepare, on_prepare);
+  (void)uv_check_start(&c->check, on_check);
+  dlk_redis_nodes_seed(&c->nodes);
+  uint16_t turn;
+  c->host->random(c->host, &turn, sizeof turn);
+  c->turn = turn;
+}
+
+/* ---- the link ---- */
+
+static void link_submit(struct dlk_redis_link *link, struct dlk_redis_req *r) {
+  struct cluster *c = of(link);
+  start(c);
+  r->route = (struct dlk_redis_route){.encode = r->encode, .done = r->done};
+  r->narrow = false;
+  dispatch(c, r);
+}
+
+static bool link_withdraw(struct dlk_redis_link *link,
+                          struct dlk_redis_req *r) {
+  struct cluster *c = of(link);
+  struct dlk_redis_node *n = r->route.node;
+  if (n && n->link->withdraw(n->link, r)) {
+    (void)unsend(r);
+    return true;
+  }
+  for (struct dlk_list *l = c->parked.next; !n && l != &c->parked; l = l->next)
+    if (l == &r->entry) {
+      dlk_list_remove(l);
+      return true;
+    }
+  return false;
+}
+
+static void link_subscribe(struct dlk_redis_link *link, int slot) {
+  struct cluster *c = of(link);
+  start(c);
+  c->wants[slot / 8] |= (uint8_t)(1u << slot % 8);
+  c->wants_any = true;
+  if (!c->nodes.known)
+    want_map(c, c->failed_at ? dlk_time_add(c->failed_at, PAUSE) : now(c));
+  else if (dlk_redis_nodes_owner(&c->nodes, slot))
+    listen_at(c, dlk_redis_nodes_owner(&c->nodes, slot));
+}
+
+static bool link_subscribed(struct dlk_redis_link *link, int slot) {
+  struct cluster *c = of(link);
+  for (size_t i = 0; c->nodes.known && i < c->nodes.count; i++) {
+    struct dlk_redis_node *n = c->nodes.all[i];
+    if (n && n->state == DLK_NODE_LIVE &&
+        (slot < 0 || dlk_redis_nodes_owner(&c->nodes, slot) == n) &&
+        n->link->subscribed(n->link, slot))
+      return true;
+  }
+  return false;
+}
+
+static void link_unsubscribe(struct dlk_redis_link *link) {
+  struct cluster *c = of(link);
+  memset(c->wants, 0, sizeof c->wants);
+  c->wants_any = false;
+  for (size_t i = 0; i < c->nodes.count; i++)
+    if (c->nodes.all[i] && c->nodes.all[i]->state == DLK_NODE_LIVE)
+      c->nodes.all[i]->link->unsubscribe(c->nodes.all[i]->link);
+}
+
+static void link_retreat(struct dlk_redis_link *link,
+                         const struct dlk_error *why) {
+  struct dlk_redis_node *n = of(link)->answering;
+  if (n)
+    n->link->retreat(n->link, why);
+}
+
+static bool link_prompt(struct dlk_redis_link *link) {
+  struct cluster *c = of(link);
+  bool one = false;
+  for (size_t i = 0; c->nodes.known && i < c->nodes.count; i++) {
+    struct dlk_redis_node *n = c->nodes.all[i];
+    if (!n || !n->mapped || !n->link->served)
+      continue;
+    if (!n->link->prompt(n->link))
+      return false;
+    one = true;
+  }
+  return one && dlk_list_empty(&c->parked);
+}
+
+static bool link_await(struct dlk_redis_link *link) {
+  struct cluster *c = of(link);
+  return c->open == 1 && c->last && dlk_list_empty(&c->parked) &&
+         c->last->open == 1 && c->last->link->await(c->last->link);
+}
+
+static bool link_next_node(struct dlk_redis_link *link,
+                           char id[DLK_REDIS_NODE_ID]) {
+  const struct dlk_redis_node *n =
+      dlk_redis_nodes_from(&of(link)->nodes, id, true);
+  if (n)
+    memcpy(id, n->id, sizeof n->id);
+  return n != NULL;
+}
+
+static void link_stop(struct dlk_redis_link *link) {
+  struct cluster *c = of(link);
+  bool started = c->state == RUNNING;
+  struct dlk_error why;
+  if (c->state >= STOPPING)
+    return;
+  c->state = STOPPING;
+  c->host->timer_clear(c->host, &c->timer);
+  c->hooks++; /* finish() must not end it yet */
+  if (started) {
+    uv_close((uv_handle_t *)&c->prepare, hook_closed);
+    uv_close((uv_handle_t *)&c->check, hook_closed);
+  }
+  for (size_t i = 0; i < c->nodes.count; i++)
+    if (c->nodes.all[i] && c->nodes.all[i]->state == DLK_NODE_LIVE)
+      retire(c, c->nodes.all[i]);
+  dlk_error_set(&why, DLK_CLOSED, "the store was closed");
+  unpark(c, &why, 0);
+  c->hooks--;
+  finish(c);
+}
+
+static void link_destroy(struct dlk_redis_link *link) {
+  struct cluster *c = of(link);
+  for (size_t i = 0; i < c->nodes.count; i++)
+    if (c->nodes.all[i])
+      dlk_redis_nodes_forget(&c->nodes, i);
+  free(c);
+}
+
+struct dlk_redis_link *dlk_redis_cluster_new(
+    struct dlk_host *host, const struct dlk_conf *conf, struct dlk_net_tls *tls,
+    const struct dlk_redis_settings *settings, const char *channel,
+    const struct dlk_redis_link_events *events, void *arg) {
+  struct cluster *c = calloc(1, sizeof *c);
+  if (!c)
+    return NULL;
+  c->link = (struct dlk_redis_link){.submit = link_submit,
+                                    .withdraw = link_withdraw,
+                                    .subscribe = link_subscribe,
+                                    .subscribed = link_subscribed,
+                                    .unsubscribe = link_unsubscribe,
+                                    .retreat = link_retreat,
+                                    .flush = link_flush,
+                                    .await = link_await,
+                                    .prompt = link_prompt,
+                                    .next_node = link_next_node,
+                                    .stop = link_stop,
+                                    .destroy = link_destroy};
+  c->host = c->nodes.host = host;
+  c->conf = c->nodes.conf = conf;
+  c->nodes.tls = tls;
+  c->nodes.settings = *settings;
+  c->nodes.channel = channel;
+  c->nodes.events = &node_events;
+  c->nodes.router = c;
+  c->events = events;
+  c->arg = arg;
+  c->timer.fire = on_timer;
+  dlk_net_wake_init(&c->nodes.wake, host);
+  dlk_list_init(&c->parked);
+  return &c->link;
+}

@@ -1,0 +1,98 @@
+-- redis+cluster:// when a primary is lost.
+local cluster = require "spec.support.cluster"
+local core = require "dlock.core"
+local dlock = require "dlock"
+local loop = require "spec.support.loop"
+
+describe("in a cluster,", function()
+  local set, opened
+
+  before_each(function() set, opened = cluster.start(), {} end)
+  after_each(function()
+    for i = #opened, 1, -1 do opened[i]:close(1) end
+    set:stop()
+  end)
+
+  local function open(opts)
+    local all = { url = set.url }
+    for name, value in pairs(opts or {}) do all[name] = value end
+    local store = assert(dlock.open(all))
+    opened[#opened + 1] = store
+    return store
+  end
+
+  local function slot_of(key)
+    return set.nodes[2]:call("CLUSTER", "KEYSLOT", "dlock:" .. key)
+  end
+
+  -- Keys of the first primary, and of others.
+  local function keys()
+    local here, there = {}, {}
+    for i = 1, 100 do
+      local slot = slot_of("k" .. i)
+      local list = slot < 5461 and here or there
+      list[#list + 1] = "k" .. i
+    end
+    return here, there
+  end
+
+  it("a primary that is killed is waited for, and others serve on", function()
+    local kinds = {}
+    local store = open { timeout = 20, on_event = function(event)
+      kinds[event.kind] = event.message
+    end }
+    local here, there = keys()
+    local held = assert(store:lock(here[1], { ttl = 10 }))
+    local other = assert(store:lock(there[1], { ttl = 10 }))
+    local before = assert(store:lock(here[2]))
+    assert.is_true(before:release())
+    loop.wait(0.5, function() return false end) -- the replica has it
+    set.nodes[1]:kill()
+    local from, longest = core.now(), 0
+    repeat
+      local at = core.now()
+      assert(store:lock(there[2])):release()
+      longest = math.max(longest, core.now() - at)
+    until core.now() - from > 0.4
+    assert.is_true(longest < 0.4, longest)
+    local after = assert(store:lock(here[2]))
+    assert.is_true(after.fence > before.fence)
+    assert.is_true(core.now() - from < 15)
+    assert.is_true(after:release())
+    assert.is_true(held:held())
+    assert.is_true(held:extend() > 0)
+    assert.is_true(held:release())
+    assert.is_true(other:release())
+    assert.truthy(kinds.failover)
+    assert.truthy(kinds.disconnect)
+  end)
+
+  it("one that is made a replica sends us on, and fences rise", function()
+    local store, here = open { timeout = 20 }, keys()
+    local lease = assert(store:lock(here[1]))
+    local last = assert(store:lock(here[2]))
+    assert.is_true(last:release())
+    for _ = 1, 2 do
+      set:failover(slot_of(here[1]))
+      local next_one = assert(store:lock(here[2]))
+      assert.is_true(next_one.fence > last.fence)
+      assert.is_true(next_one:release())
+      last = next_one
+      set:settled()
+    end
+    assert.is_true(lease:extend() > 0)
+    assert.is_true(lease:release())
+  end)
+
+  it("a grant counts when the replica of its primary has it", function()
+    local store, here, there = open { wait_replicas = "all", timeout = 5 },
+      keys()
+    assert.is_true(assert(store:lock(here[1])):release())
+    set.nodes[4]:pause()
+    local ok, message, code = store:try_lock(here[2])
+    assert.is_nil(ok)
+    assert.equal("unavailable", code, message)
+    assert.is_true(assert(store:lock(there[1])):release())
+    set.nodes[4]:resume()
+  end)
+end)

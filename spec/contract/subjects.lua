@@ -180,6 +180,8 @@ function on_cluster.url()
   local nodes = required("DLOCK_TEST_CLUSTER")
   for address in nodes:match("//([^/]*)"):gmatch("[^,]+") do
     least_rights("app", "redis://" .. address, "+cluster|slots", "+asking",
+      "+ssubscribe", "+sunsubscribe", "+spublish", "+pubsub|shardnumsub",
+      "&~dlock:{??????}:c:*",
       (table.unpack or unpack)(ALSO))
   end
   return (nodes:gsub("//", "//app:secret@"))

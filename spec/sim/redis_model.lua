@@ -71,7 +71,7 @@ function model.keys(texts)
   local keys = {}
   for name in pairs(texts) do
     keys[name] = {}
-    local file = name:gsub("_cluster$", "")
+    local file = name:gsub("_cluster$", ""):gsub("_shard$", "")
     for line in io.lines(SCRIPTS .. "/" .. file .. ".lua") do
       for word in (line:match("^%-%- KEYS: (.*)") or ""):gmatch("%a+") do
         keys[name][#keys[name] + 1] = PARTS[word]

@@ -2,8 +2,9 @@
 -- stays a readable file of its own and the library still carries its text.
 -- Comments, empty lines and blanks that say nothing are dropped: the text
 -- travels to the server. Lines stay lines, since errors name their numbers.
--- A line `--@include NAME` becomes scripts/include/NAME.lua; in a script's form
--- for clusters, scripts/include/cluster/NAME.lua if there is one.
+-- A line `--@include NAME` becomes scripts/include/NAME.lua. Each script has a
+-- form for clusters, and one for those with sharded messages: there the file of
+-- that name in include/shard or include/cluster goes before.
 -- Behind each text stands its SHA-1, by which EVALSHA names it.
 -- usage: lua embed.lua SCRIPTS-DIRECTORY HEADER
 
@@ -49,6 +50,18 @@ local function readable(path)
   return file and path
 end
 
+-- The first of these directories that has the part.
+local PLACES = { [""] = { "" }, cluster = { "cluster/", "" },
+  shard = { "shard/", "cluster/", "" } }
+
+local function include(name, form)
+  for _, place in ipairs(PLACES[form]) do
+    local path = ("%s/include/%s%s.lua"):format(source, place, name)
+    if readable(path) then return path end
+  end
+  error("no script " .. name)
+end
+
 local function append(lines, path, seen, form)
   assert(not seen[path], "script included by itself: " .. path)
   seen[path] = true
@@ -56,9 +69,7 @@ local function append(lines, path, seen, form)
     local name = line:match("^%s*%-%-@include%s+([%w_]+)%s*$")
     assert(not line:find("[[", 1, true) and not line:find("[=", 1, true), line)
     if name then
-      local own = ("%s/include/%s/%s.lua"):format(source, form, name)
-      append(lines, readable(own) or source .. "/include/" .. name .. ".lua",
-        seen, form)
+      append(lines, include(name, form), seen, form)
     else
       local text = bare(line)
       if text ~= "" then lines[#lines + 1] = text end
@@ -87,6 +98,10 @@ local function add(name, form, plain)
   local lines = {}
   append(lines, source .. "/" .. name .. ".lua", {}, form)
   local text = table.concat(lines, "\n") .. "\n"
+  if form == "shard" then
+    text = text:gsub("'NUMSUB'", "'SHARDNUMSUB'")
+      :gsub("'PUBLISH'", "'SPUBLISH'")
+  end
   if text == plain then
     out[#out + 1] = ("#define dlk_script_%s_%s dlk_script_%s"):format(name,
       form, name)
@@ -97,7 +112,7 @@ local function add(name, form, plain)
   name = plain and name .. "_" .. form or name
   assert((loadstring or load)(text, name)) -- luacheck: globals loadstring
   out[#out + 1] = "static const char dlk_script_" .. name .. "[] ="
-  for _, line in ipairs(lines) do
+  for line in text:gmatch "[^\n]+" do
     out[#out + 1] = "  " .. quoted(line)
   end
   out[#out] = (#lines > 0 and out[#out] or out[#out] .. ' ""') .. ";"
@@ -105,7 +120,9 @@ local function add(name, form, plain)
   return text
 end
 for _, name in ipairs(scripts()) do
-  add(name, "cluster", add(name, "."))
+  local plain = add(name, "")
+  add(name, "cluster", plain)
+  add(name, "shard", plain)
 end
 out[#out + 1] = "#endif"
 

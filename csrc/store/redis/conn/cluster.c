@@ -19,7 +19,8 @@
  *     new owner, and an answer counts for the value at its writing: so counters
  *     of fences are lifted at a new owner (op/fence.c).
  * I4  Messages come from the slot's owner: its scripts count its own listeners
- *     only. A new owner is subscribed to as soon as it is known.
+ *     only. A new owner is subscribed to as soon as it is known. Each map ends
+ *     the subscriptions that nobody needs.
  * I5  At most HOPS redirects follow each other, then a pause; io_timeout bounds
  *     all pauses of a request, and its caller may withdraw it.
  * I6  A node in doubt is asked for the map last: a cut-off one's is old.
@@ -31,8 +32,8 @@
  * asked. The new owner gets what waits, and all leases are renewed there: one
  * that it lacks is lost now.
  * A node leaves the map: it ends when its last request has.
- * PUBLISH reaches us from each node that we listen to: a second message finds
- * its wait over, and only makes others ask. */
+ * Before 7.0 PUBLISH reaches us from each node that we listen to: a second
+ * message finds its wait over, and only makes others ask. */
 #include "store/redis/conn/cluster.h"
 
 #include <hiredis/hiredis.h>
@@ -67,7 +68,7 @@ struct cluster {
   struct dlk_timer timer;
   uv_prepare_t prepare;
   uv_check_t check;
-  uint8_t wants[DLK_REDIS_SLOTS / 8]; /* messages */
+  struct dlk_redis_slots wants; /* messages */
   bool wants_any;
   bool soft, trouble;  /* why the map is asked for */
   size_t asking, turn; /* questions under way; the last asked node */
@@ -91,8 +92,6 @@ static struct cluster *of(struct dlk_redis_link *link) {
 static int64_t now(const struct cluster *c) {
   return c->host->now(c->host);
 }
-
-static void dispatch(struct cluster *c, struct dlk_redis_req *r);
 
 /* ---- time ---- */
 
@@ -129,16 +128,39 @@ static void finish(struct cluster *c) {
   c->events->stopped(c->arg);
 }
 
+static void listen_at(struct cluster *c, struct dlk_redis_node *n, int slot) {
+  if (c->state == RUNNING && !n->link->subscribed(n->link, slot))
+    n->link->subscribe(n->link, slot);
+}
+
+/* Those of one node, or (NULL) of all; ends those without a wait or hold. */
+static void listen_all(struct cluster *c, const struct dlk_redis_node *at) {
+  for (int slot = 0; slot < (int)DLK_REDIS_SLOTS; slot++) {
+    struct dlk_redis_node *n = dlk_redis_nodes_owner(&c->nodes, slot);
+    if (!n || (at && n != at))
+      continue;
+    if (dlk_redis_slots_has(&c->wants, slot))
+      listen_at(c, n, slot);
+    else
+      dlk_redis_net_quit(n->link, slot);
+  }
+}
+
 static void node_subscribed(void *arg, int slot) {
   struct cluster *c = of_node(arg);
+  if (slot == DLK_REDIS_ANY_SLOT)
+    listen_all(c, arg);
   c->events->subscribed(c->arg, slot);
 }
 
+/* The waits of a slot that moved ask by their timers until the next map. */
 static void node_unsubscribed(void *arg, int slot,
                               const struct dlk_error *why) {
   struct dlk_redis_node *n = arg;
-  doubt(of_node(n), n);
-  of_node(n)->events->unsubscribed(of_node(n)->arg, slot, why);
+  if (why->code == DLK_UNAVAILABLE)
+    doubt(of_node(n), n);
+  if (why->code != DLK_UNAVAILABLE || slot == DLK_REDIS_ANY_SLOT)
+    of_node(n)->events->unsubscribed(of_node(n)->arg, slot, why);
 }
 
 static void node_message(void *arg, const char *p, size_t len) {
@@ -166,7 +188,8 @@ static void node_stopped(void *arg) {
 
 static const struct dlk_redis_link_events node_events = {
     node_subscribed, node_unsubscribed, node_message,
-    node_moved,      node_needed,       node_stopped};
+    node_moved,      node_needed,       NULL,
+    node_stopped};
 
 static void encode_ask(struct dlk_redis_req *r, struct dlk_buf *out) {
   r->replies = 1;
@@ -215,7 +238,9 @@ static struct dlk_redis_node *target(const struct cluster *c,
 /* ---- a request's way ---- */
 
 static void encode(struct dlk_redis_req *r, struct dlk_buf *out) {
-  sync_with(r->route.node);
+  struct dlk_redis_node *n = r->route.node;
+  sync_with(n);
+  r->form = (uint8_t)dlk_redis_net_form(n->link);
   if (r->route.asks)
     dlk_redis_put_words(out, "ASKING", NULL);
   r->route.encode(r, out);
@@ -235,7 +260,6 @@ static void send_to(struct dlk_redis_node *n, struct dlk_redis_req *r) {
   n->link->submit(n->link, r);
 }
 
-/* It has left its node. */
 static struct dlk_redis_node *unsend(struct dlk_redis_req *r) {
   struct dlk_redis_node *n = r->route.node;
   r->route.node = NULL;
@@ -353,16 +377,6 @@ static void answered(struct dlk_redis_req *r,
 
 /* ---- the map ---- */
 
-static void listen_at(struct cluster *c, struct dlk_redis_node *n) {
-  bool listens = n->link->subscribed(n->link, DLK_REDIS_ANY_SLOT);
-  if (!listens && c->state == RUNNING)
-    n->link->subscribe(n->link, DLK_REDIS_ANY_SLOT);
-}
-
-static bool wants(const struct cluster *c, unsigned slot) {
-  return c->wants[slot / 8] >> slot % 8 & 1;
-}
-
 static void own(struct cluster *c, unsigned slot, struct dlk_redis_node *n) {
   n->mapped = true;
   if (!c->nodes.known || c->nodes.owners[slot] == n->number)
@@ -370,8 +384,8 @@ static void own(struct cluster *c, unsigned slot, struct dlk_redis_node *n) {
   c->nodes.owners[slot] = n->number;
   c->link.connections++;
   c->link.moves++;
-  if (wants(c, slot))
-    listen_at(c, n);
+  if (dlk_redis_slots_has(&c->wants, (int)slot))
+    listen_at(c, n, (int)slot);
 }
 
 /* Sends on what waits at a node that is its slot's owner no more. */
@@ -439,16 +453,17 @@ static void use_map(struct cluster *c) {
   for (size_t i = 0; i < c->nodes.count; i++)
     if (c->nodes.all[i])
       c->nodes.all[i]->failed = false;
-  for (unsigned slot = 0; c->wants_any && slot < DLK_REDIS_SLOTS; slot++)
-    if (wants(c, slot) && dlk_redis_nodes_owner(&c->nodes, (int)slot))
-      listen_at(c, dlk_redis_nodes_owner(&c->nodes, (int)slot));
+  if (c->wants_any) {
+    memset(&c->wants, 0, sizeof c->wants);
+    c->events->slots(c->arg, &c->wants);
+    listen_all(c, NULL);
+  }
   for (size_t i = 0; i < c->nodes.count; i++)
     if (c->nodes.all[i] && c->nodes.all[i]->state == DLK_NODE_LIVE)
       send_on(c, c->nodes.all[i]);
   unpark(c, NULL, 0);
 }
 
-/* Why a node tells no map. */
 static void explain(const struct dlk_redis_node *n,
                     const struct dlk_redis_answer *a, struct dlk_error *err) {
   const char *shown = of_node(n)->conf->shown;
@@ -655,12 +670,12 @@ static bool link_withdraw(struct dlk_redis_link *link,
 static void link_subscribe(struct dlk_redis_link *link, int slot) {
   struct cluster *c = of(link);
   start(c);
-  c->wants[slot / 8] |= (uint8_t)(1u << slot % 8);
+  dlk_redis_slots_put(&c->wants, slot, true);
   c->wants_any = true;
   if (!c->nodes.known)
     want_map(c, c->failed_at ? dlk_time_add(c->failed_at, PAUSE) : now(c));
   else if (dlk_redis_nodes_owner(&c->nodes, slot))
-    listen_at(c, dlk_redis_nodes_owner(&c->nodes, slot));
+    listen_at(c, dlk_redis_nodes_owner(&c->nodes, slot), slot);
 }
 
 static bool link_subscribed(struct dlk_redis_link *link, int slot) {
@@ -677,7 +692,7 @@ static bool link_subscribed(struct dlk_redis_link *link, int slot) {
 
 static void link_unsubscribe(struct dlk_redis_link *link) {
   struct cluster *c = of(link);
-  memset(c->wants, 0, sizeof c->wants);
+  memset(&c->wants, 0, sizeof c->wants);
   c->wants_any = false;
   for (size_t i = 0; i < c->nodes.count; i++)
     if (c->nodes.all[i] && c->nodes.all[i]->state == DLK_NODE_LIVE)

@@ -111,10 +111,10 @@ static void judge_info(struct dlk_redis_handshake *g, const redisReply *reply) {
   const char *text = reply->type == REDIS_REPLY_STRING ? reply->str : "";
   info(text, "redis_version:", version, sizeof version);
   info(text, "run_id:", g->run_id, sizeof g->run_id);
-  int major = 0, minor = 0;
-  if (sscanf(version, "%d.%d", &major, &minor) != 2) {
+  int minor = 0;
+  if (sscanf(version, "%d.%d", &g->major, &minor) != 2) {
     not_redis(g, text);
-  } else if (major < 6 || (major == 6 && minor < 2)) {
+  } else if (g->major < 6 || (g->major == 6 && minor < 2)) {
     dlk_error_set(&g->err, DLK_UNSUPPORTED,
                   "%s: the server is Redis %s; 6.2 or newer is needed",
                   g->name.text, version);
@@ -242,6 +242,7 @@ void dlk_redis_handshake_start(struct dlk_redis_handshake *g,
   g->tls = c->net.at->tls != NULL;
   g->stranger = false;
   g->id = -1;
+  g->major = 0;
   g->have = g->listed = -1;
   g->run_id[0] = g->policy[0] = '\0';
 }

@@ -26,6 +26,7 @@ struct dlk_redis_handshake {
   struct dlk_error err; /* DLK_OK: none */
   bool stranger;        /* err: the password was refused */
   int64_t id;           /* or -1 */
+  int major;            /* of its version; 0: unknown */
   /* that follow; that are connected; -1: unknown */
   int64_t have, listed;
   char run_id[DLK_REDIS_RUN_ID];

@@ -18,6 +18,7 @@
 #include "core/buf.h"
 #include "core/list.h"
 #include "core/status.h"
+#include "store/redis/wire/names.h"
 #include "store/redis/wire/scripts.h"
 #include "store/redis/wire/slots.h"
 
@@ -42,6 +43,8 @@ struct dlk_redis_answer {
   bool scarce;
   unsigned have, wanted;
 };
+
+enum dlk_redis_form { DLK_REDIS_PLAIN, DLK_REDIS_CLASSIC, DLK_REDIS_SHARDED };
 
 struct dlk_redis_req;
 typedef void dlk_redis_encode(struct dlk_redis_req *req, struct dlk_buf *out);
@@ -81,6 +84,8 @@ struct dlk_redis_req {
   int64_t sent;            /* the time before it was written */
   struct redisReply *kept; /* its answer, until the replicas confirm */
   bool narrow;             /* its form with one key is wanted */
+  uint8_t
+      form; /* of the scripts that its server has: PLAIN, or by the router */
   struct dlk_redis_route route;
   struct dlk_list entry;
 };
@@ -128,6 +133,8 @@ struct dlk_redis_link_events {
   void (*moved)(void *arg);
   /* True: a hold or a wait exists. */
   bool (*needed)(void *arg);
+  /* Adds the slots that have one. */
+  void (*slots)(void *arg, struct dlk_redis_slots *slots);
   void (*stopped)(void *arg);
 };
 

@@ -21,6 +21,10 @@
  *     for commands renews the other. The server takes back a hand-off without a
  *     listener, so only speed rests on I3.
  *
+ * I4  On a node of a cluster from 7.0 on, each slot has a channel of its own
+ *     (SSUBSCRIBE). Messages come between the answers, so an acknowledgement
+ *     goes by its channel, and an error means all slots without one.
+ *
  * A flush before the loop sleeps and one after it woke put a turn's requests
  * into one write. */
 #include "store/redis/conn/net.h"
@@ -34,6 +38,9 @@
 #include "store/redis/conn/conn.h"
 #include "store/redis/conn/handshake.h"
 #include "store/redis/conn/sentinel.h"
+#include "store/redis/wire/codec.h"
+#include "store/redis/wire/errors.h"
+#include "store/redis/wire/reply.h"
 
 /* between two attempts at most, if the endpoint `changes` */
 #define PAUSE (250 * DLK_MS)
@@ -64,8 +71,9 @@ struct net {
   unsigned kill_count, alive;
   enum link_state state;
   bool subscribed, warned, moved, busy;
-  enum replicas replicas; /* as the last event said */
-  bool told_unknown;      /* an event said that the Sentinels refuse to count */
+  struct dlk_redis_slots asked, acknowledged; /* by SSUBSCRIBE */
+  enum replicas replicas;                     /* as the last event said */
+  bool told_unknown; /* an event said that the Sentinels refuse to count */
   uv_prepare_t prepare;
   uv_check_t check;
 };
@@ -108,6 +116,8 @@ static void unsubscribed(struct net *n) {
   if (!n->subscribed)
     return;
   n->subscribed = false;
+  memset(&n->asked, 0, sizeof n->asked);
+  memset(&n->acknowledged, 0, sizeof n->acknowledged);
   watch_messages(n, -1);
 }
 
@@ -328,17 +338,64 @@ static void failed_sub(struct dlk_redis_conn *c, const struct dlk_error *why) {
   n->events->unsubscribed(n->arg, DLK_REDIS_ANY_SLOT, why);
 }
 
-/* ["message", channel, text]. Other replies (PING's) need no action. */
+static void say_slot(struct net *n, const char *word, int slot) {
+  char channel[DLK_REDIS_CHANNEL];
+  dlk_redis_channel(channel, n->hello.channel, (unsigned)slot);
+  dlk_redis_put_words(&n->sub.net.out, word, channel, NULL);
+  n->sub.net.asked = true;
+  dlk_net_conn_asked(&n->sub.net, dlk_net_conn_now(&n->sub.net));
+}
+
+static void drop_slot(struct net *n, int slot) {
+  dlk_redis_slots_put(&n->asked, slot, false);
+  dlk_redis_slots_put(&n->acknowledged, slot, false);
+}
+
+static void left_slot(struct net *n, int slot, const struct dlk_error *why) {
+  drop_slot(n, slot);
+  n->events->unsubscribed(n->arg, slot, why);
+}
+
+/* A slot that has gone is not refused for good. */
+static void slots_refused(struct net *n, const char *text) {
+  struct dlk_net_place place;
+  struct dlk_error why;
+  unsigned moved;
+  dlk_redis_fault_error(&why, text, n->hello_sub.name.text);
+  if (dlk_redis_redirect_read(text, "", &moved, &place) != DLK_REDIS_NOWHERE)
+    why.code = DLK_UNAVAILABLE;
+  for (int slot = 0; slot < (int)DLK_REDIS_SLOTS; slot++)
+    if (dlk_redis_slots_has(&n->asked, slot) &&
+        !dlk_redis_slots_has(&n->acknowledged, slot))
+      left_slot(n, slot, &why);
+}
+
+/* ["message", channel, text]. An unasked "sunsubscribe": the slot has gone.
+ * Other replies (PING's) need no action. */
 static void push(struct dlk_redis_conn *c, const redisReply *reply) {
   struct net *n = c->arg;
-  if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3)
-    return;
-  for (size_t i = 0; i < 3; i += 2)
-    if (reply->element[i]->type != REDIS_REPLY_STRING)
-      return;
-  if (strcmp(reply->element[0]->str, "message") != 0)
-    return;
-  n->events->message(n->arg, reply->element[2]->str, reply->element[2]->len);
+  const redisReply *channel = dlk_redis_at(reply, 1);
+  const redisReply *said = dlk_redis_at(reply, 2);
+  const char *kind = dlk_redis_word(reply);
+  int slot = channel->type == REDIS_REPLY_STRING
+                 ? (int)dlk_redis_slot(channel->str, channel->len)
+                 : 0;
+  if (reply->type == REDIS_REPLY_ERROR) {
+    slots_refused(n, reply->str);
+  } else if (strcmp(kind + (kind[0] == 's'), "message") == 0) {
+    if (said->type == REDIS_REPLY_STRING)
+      n->events->message(n->arg, said->str, said->len);
+  } else if (strcmp(kind, "ssubscribe") == 0) {
+    dlk_redis_slots_put(&n->asked, slot, true);
+    dlk_redis_slots_put(&n->acknowledged, slot, true);
+    n->events->subscribed(n->arg, slot);
+  } else if (strcmp(kind, "sunsubscribe") == 0 &&
+             dlk_redis_slots_has(&n->asked, slot)) {
+    struct dlk_error why;
+    dlk_error_set(&why, DLK_UNAVAILABLE, "%s: the slot has moved",
+                  n->hello_sub.name.text);
+    left_slot(n, slot, &why);
+  }
 }
 
 static const struct dlk_redis_conn_events sub_events = {.handshake = handshake,
@@ -418,16 +475,25 @@ static bool link_withdraw(struct dlk_redis_link *link,
   return dlk_redis_pipe_withdraw(&net_of(link)->cmd.pipe, req);
 }
 
+static bool is_sharded(const struct net *n) {
+  return !n->hooked && n->hello_sub.major != 6;
+}
+
+/* Of a node: its owner repeats it for each slot after `subscribed`. */
 static void link_subscribe(struct dlk_redis_link *link, int slot) {
-  (void)slot;
   struct net *n = net_of(link);
   start(n);
   n->sub.net.wanted = true;
+  if (!n->subscribed || !is_sharded(n) || dlk_redis_slots_has(&n->asked, slot))
+    return;
+  dlk_redis_slots_put(&n->asked, slot, true);
+  say_slot(n, "SSUBSCRIBE", slot);
 }
 
 static bool link_subscribed(struct dlk_redis_link *link, int slot) {
-  (void)slot;
-  return net_of(link)->subscribed;
+  const struct net *n = net_of(link);
+  return n->subscribed && (slot < 0 || !is_sharded(n) ||
+                           dlk_redis_slots_has(&n->acknowledged, slot));
 }
 
 static void link_unsubscribe(struct dlk_redis_link *link) {
@@ -475,6 +541,20 @@ static void link_destroy(struct dlk_redis_link *link) {
 bool dlk_redis_net_stands(const struct dlk_redis_link *link) {
   return ((const struct net *)(const void *)link)->cmd.net.state ==
          DLK_NET_READY;
+}
+
+enum dlk_redis_form dlk_redis_net_form(const struct dlk_redis_link *link) {
+  return ((const struct net *)(const void *)link)->hello.major == 6
+             ? DLK_REDIS_CLASSIC
+             : DLK_REDIS_SHARDED;
+}
+
+void dlk_redis_net_quit(struct dlk_redis_link *link, int slot) {
+  struct net *n = net_of(link);
+  if (!dlk_redis_slots_has(&n->asked, slot))
+    return;
+  drop_slot(n, slot);
+  say_slot(n, "SUNSUBSCRIBE", slot);
 }
 
 struct dlk_list *dlk_redis_net_waiting(struct dlk_redis_link *link) {

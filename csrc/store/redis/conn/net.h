@@ -27,6 +27,10 @@ dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
                   const struct dlk_redis_link_events *events, void *arg);
 /* A connection for commands is usable. */
 bool dlk_redis_net_stands(const struct dlk_redis_link *link);
+/* Of its scripts; it stood once. */
+enum dlk_redis_form dlk_redis_net_form(const struct dlk_redis_link *link);
+/* Ends the messages of one slot. */
+void dlk_redis_net_quit(struct dlk_redis_link *link, int slot);
 /* Its requests that are to be written. */
 struct dlk_list *dlk_redis_net_waiting(struct dlk_redis_link *link);
 

@@ -46,6 +46,11 @@ static const struct {
     [DLK_REDIS_DOWNGRADE] = {"-fqwhpin", 3, FENCE_RISES, false},
 };
 
+static const struct dlk_redis_script_source *const forms[] = {
+    [DLK_REDIS_PLAIN] = dlk_redis_scripts,
+    [DLK_REDIS_CLASSIC] = dlk_redis_cluster_scripts,
+    [DLK_REDIS_SHARDED] = dlk_redis_shard_scripts};
+
 /* Of a script with only the lock as its key, and the same arguments. */
 static int narrow(const struct dlk_redis_call *c) {
   return !c->req.narrow                 ? c->script
@@ -141,9 +146,23 @@ static void trace_answer(const struct dlk_redis_call *c,
 
 /* ---- to the link and back ---- */
 
+static void put_channel(const struct dlk_redis_call *c, unsigned slot,
+                        struct dlk_buf *out) {
+  char channel[DLK_REDIS_CHANNEL];
+  bool sharded = c->req.form == DLK_REDIS_SHARDED;
+  if (sharded)
+    dlk_redis_channel(channel, c->store->channel, slot);
+  dlk_redis_put_text(out, sharded ? channel : c->store->channel);
+}
+
+void dlk_redis_call_put_channel(const struct dlk_redis_call *c,
+                                struct dlk_buf *out) {
+  put_channel(c, (unsigned)c->req.slot, out);
+}
+
 static void put_probe(struct dlk_redis_call *c, struct dlk_buf *out) {
   const struct dlk_redis_script_source *source =
-      &dlk_redis_scripts[DLK_REDIS_PROBE];
+      &forms[c->req.form][DLK_REDIS_PROBE];
   struct dlk_redis *s = c->store;
   struct dlk_redis_name name;
   uint64_t bits[2];
@@ -163,7 +182,7 @@ static void put_probe(struct dlk_redis_call *c, struct dlk_buf *out) {
     dlk_redis_put_name(out, &name,
                        *part == '-' ? DLK_REDIS_LOCK
                                     : (enum dlk_redis_part) * part);
-  dlk_redis_put_text(out, s->channel);
+  put_channel(c, dlk_redis_slot(nobody, (size_t)len), out);
 }
 
 static void put_request(struct dlk_redis_call *c, struct dlk_buf *out) {
@@ -180,9 +199,7 @@ static void put_request(struct dlk_redis_call *c, struct dlk_buf *out) {
     c->script = DLK_REDIS_TRY;
   const char *parts = c->req.narrow ? "-" : shapes[c->script].parts;
   size_t keys = strlen(parts);
-  bool many = c->store->link->next_node != NULL;
-  const struct dlk_redis_script_source *source =
-      (many ? dlk_redis_cluster_scripts : dlk_redis_scripts) + narrow(c);
+  const struct dlk_redis_script_source *source = forms[c->req.form] + narrow(c);
   bool tail =
       c->tail && (c->script == DLK_REDIS_TRY || c->script == DLK_REDIS_JOIN ||
                   c->script == DLK_REDIS_REFRESH);
@@ -196,7 +213,7 @@ static void put_request(struct dlk_redis_call *c, struct dlk_buf *out) {
     c->store->texts = 0;
   c->store->texts_on = connection;
   c->by_text = c->by_text || c->store->names_barred_on == connection ||
-               (c->in_order && (many || !(c->store->texts & bit)));
+               (c->in_order && (c->req.form || !(c->store->texts & bit)));
   if (c->by_text) {
     c->store->texts |= bit;
     dlk_redis_put(out, "EVAL", 4);

@@ -50,6 +50,9 @@ bool dlk_redis_call_key(struct dlk_redis_call *call, const char *key,
 /* Sends the script. TAKE is TRY where fence.c knows no counter at the write.
  * NO_SCRIPT: a command with one reply, which `args` writes. */
 void dlk_redis_call_send(struct dlk_redis_call *call, int script);
+/* Where its key's messages reach us, as an argument. */
+void dlk_redis_call_put_channel(const struct dlk_redis_call *call,
+                                struct dlk_buf *out);
 /* True: it was not sent and will not be. */
 bool dlk_redis_call_withdraw(struct dlk_redis_call *call);
 

@@ -32,7 +32,7 @@ static void args(struct dlk_redis_try *t, struct dlk_buf *out) {
   } else {
     dlk_redis_put_int(out, t->op->fence);
   }
-  dlk_redis_put_text(out, t->store->channel);
+  dlk_redis_call_put_channel(&t->call, out);
   dlk_redis_put_int(out, leaving ? 0 : dlk_to_ms(3 * BEAT));
 }
 

@@ -108,5 +108,26 @@ static bool needed(void *arg) {
   return dlk_redis_subscription_needed(arg);
 }
 
+static void add_slot(const struct dlk_redis_call *call,
+                     struct dlk_redis_slots *slots) {
+  if (call->req.slot >= 0)
+    dlk_redis_slots_put(slots, call->req.slot, true);
+}
+
+static void add_slots(void *arg, struct dlk_redis_slots *slots) {
+  struct dlk_redis *s = arg;
+  const struct dlk_list *const lists[] = {&s->waits, &s->watches,
+                                          &s->listeners};
+  for (size_t i = 0; i < s->tokens.map.size; i++)
+    for (struct dlk_map_node *n = s->tokens.map.buckets[i]; n; n = n->next)
+      add_slot(
+          &dlk_redis_hold_by(DLK_CONTAINER(n, struct dlk_redis_token, node))
+               ->call,
+          slots);
+  for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
+    for (const struct dlk_list *l = lists[i]->next; l != lists[i]; l = l->next)
+      add_slot(&DLK_CONTAINER(l, struct dlk_redis_try, entry)->call, slots);
+}
+
 const struct dlk_redis_link_events dlk_redis_messages = {
-    subscribed, unsubscribed, message, moved, needed, link_stopped};
+    subscribed, unsubscribed, message, moved, needed, add_slots, link_stopped};

@@ -6,6 +6,7 @@
  * elimination over the 18 one-bit changes of "000000" gives the table. */
 #include "store/redis/wire/names.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* the slot of "000000" */
@@ -54,6 +55,14 @@ static void put_tag(char out[DLK_REDIS_TAG], unsigned slot) {
       bits ^= basis[i];
   for (unsigned i = 0; i < DLK_REDIS_TAG; i++)
     out[i] = (char)('0' + (bits >> (3 * i) & 7));
+}
+
+void dlk_redis_channel(char out[DLK_REDIS_CHANNEL], const char *channel,
+                       unsigned slot) {
+  char tag[DLK_REDIS_TAG];
+  put_tag(tag, slot);
+  snprintf(out, DLK_REDIS_CHANNEL, DLK_REDIS_RESERVED "{%.*s}:%s",
+           DLK_REDIS_TAG, tag, channel + sizeof DLK_REDIS_RESERVED - 1);
 }
 
 /* The names are joined only if there is a brace. */

@@ -41,8 +41,30 @@ struct dlk_redis_names {
   char last_key[DLK_REDIS_NAME_KEY], last_tag[DLK_REDIS_TAG];
 };
 
+/* A set of slots. */
+struct dlk_redis_slots {
+  uint8_t bits[DLK_REDIS_SLOTS / 8];
+};
+
+static inline bool dlk_redis_slots_has(const struct dlk_redis_slots *s,
+                                       int slot) {
+  return s->bits[slot / 8] >> slot % 8 & 1;
+}
+
+static inline void dlk_redis_slots_put(struct dlk_redis_slots *s, int slot,
+                                       bool in) {
+  unsigned bit = 1u << slot % 8, others = s->bits[slot / 8] & ~bit;
+  s->bits[slot / 8] = (uint8_t)(others | (in ? bit : 0));
+}
+
 /* Follows Redis Cluster's rule for hash tags. */
 unsigned dlk_redis_slot(const char *key, size_t len);
+
+#define DLK_REDIS_CHANNEL 48
+/* A client's channel for one slot's messages, `~dlock:{T}:c:` and its name, of
+ * `~dlock:c:` and its name. */
+void dlk_redis_channel(char out[DLK_REDIS_CHANNEL], const char *channel,
+                       unsigned slot);
 
 /* False: the name begins with DLK_REDIS_RESERVED. */
 bool dlk_redis_name_make(struct dlk_redis_name *name, const char *prefix,

@@ -32,3 +32,5 @@ const struct dlk_redis_script_source dlk_redis_scripts[DLK_REDIS_SCRIPTS] = {
     SCRIPTS()};
 const struct dlk_redis_script_source
     dlk_redis_cluster_scripts[DLK_REDIS_SCRIPTS] = {SCRIPTS(_cluster)};
+const struct dlk_redis_script_source
+    dlk_redis_shard_scripts[DLK_REDIS_SCRIPTS] = {SCRIPTS(_shard)};

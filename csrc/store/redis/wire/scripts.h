@@ -36,8 +36,10 @@ struct dlk_redis_script_source {
 
 extern const struct dlk_redis_script_source
     dlk_redis_scripts[DLK_REDIS_SCRIPTS];
-/* Their forms for a node of a cluster. */
+/* Their forms for a node of a cluster: with classic messages (6.2), and with
+ * sharded ones. */
 extern const struct dlk_redis_script_source
-    dlk_redis_cluster_scripts[DLK_REDIS_SCRIPTS];
+    dlk_redis_cluster_scripts[DLK_REDIS_SCRIPTS],
+    dlk_redis_shard_scripts[DLK_REDIS_SCRIPTS];
 
 #endif

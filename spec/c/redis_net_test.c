@@ -55,7 +55,7 @@ static void moved(void *arg) {
 }
 
 static const struct dlk_redis_link_events link_events = {
-    subscribed, unsubscribed, message, moved, needed, stopped};
+    subscribed, unsubscribed, message, moved, needed, NULL, stopped};
 
 /* An endpoint that does not know the address yet. */
 static struct dlk_net_seeker *seeker;

@@ -84,6 +84,31 @@ describe("in a cluster,", function()
     assert.is_true(lease:release())
   end)
 
+  -- A cluster keeps the connections of a node that turns replica and back.
+  it("one that was silent may lack the last fences, and they rise", function()
+    local store, here = open(), keys()
+    local last = 0
+    for _ = 1, 3 do
+      local lease = assert(store:lock(here[3]))
+      last = lease.fence
+      assert.is_true(lease:release())
+    end
+    local owner = set:owner(slot_of(here[3]))
+    local counter = owner:call("KEYS", "~dlock:{*}:f:dlock:" .. here[3])[1]
+    owner:call("DECRBY", counter, 100000)
+    loop.wait(0.5, function() return false end)
+    local lease = assert(store:lock(here[3]))
+    assert.is_true(lease.fence > last)
+    assert.is_true(lease:release())
+  end)
+
+  it("a replica behind redis:// is called a node of a cluster", function()
+    local store = open { url = set.nodes[4].url }
+    local _, message, code = store:ping()
+    assert.equal("unsupported", code, message)
+    assert.truthy(message:find("redis+cluster://", 1, true), message)
+  end)
+
   it("a grant counts when the replica of its primary has it", function()
     local store, here, there = open { wait_replicas = "all", timeout = 5 },
       keys()

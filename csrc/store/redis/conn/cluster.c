@@ -1,8 +1,7 @@
 /* The router: one net for each primary, and a map from slots to them.
  *
  *   map     CLUSTER SLOTS of one node, patched by each MOVED
- *   round   the nodes are asked for the map, one each PAUSE, until one answers
- *           or all failed
+ *   round   one node each PAUSE is asked for the map, until one answers
  *   parked  a request without a node: it waits for a map, or for its pause
  *
  *   NEW      -> RUNNING    start: the first request or subscription
@@ -15,12 +14,12 @@
  * I2  A node that lost a slot refuses what comes late. A failed one's late
  *     writes never reach the promoted one. So what follows an UNKNOWN request
  *     at another node runs instead of it.
- * I3  `connections` counts up with each node's connection and with each slot's
- *     new owner, and an answer counts for the value at its writing: so counters
- *     of fences are lifted at a new owner (op/fence.c).
- * I4  Messages come from the slot's owner: its scripts count its own listeners
- *     only. A new owner is subscribed to as soon as it is known. Each map ends
- *     the subscriptions that nobody needs.
+ * I3  `connections` counts up with each node's connection, each slot's new
+ *     owner, and each request to a node not heard for PAUSE: it may have been a
+ *     replica meanwhile, and keeps connections. An answer counts for the value
+ *     at its writing. So counters of fences are lifted then (op/fence.c).
+ * I4  Messages come from a slot's owner: its scripts count its listeners. A new
+ *     owner is subscribed to as soon as it is known; a map ends idle ones.
  * I5  At most HOPS redirects follow each other, then a pause; io_timeout bounds
  *     all pauses of a request, and its caller may withdraw it.
  * I6  A node in doubt is asked for the map last: a cut-off one's is old.
@@ -28,9 +27,8 @@
  * A slot moves: both nodes refuse requests of several names (TRYAGAIN). An
  * exclusive renewal or release has a form with one name, which either node
  * serves; others pause.
- * A primary fails: its requests end or wait, so each PAUSE another node is
- * asked. The new owner gets what waits, and all leases are renewed there: one
- * that it lacks is lost now.
+ * A primary fails: each PAUSE another node is asked. The new owner gets what
+ * waits, and all leases are renewed there: one that it lacks is lost now.
  * A node leaves the map: it ends when its last request has.
  * Before 7.0 PUBLISH reaches us from each node that we listen to: a second
  * message finds its wait over, and only makes others ask. */
@@ -240,6 +238,7 @@ static struct dlk_redis_node *target(const struct cluster *c,
 static void encode(struct dlk_redis_req *r, struct dlk_buf *out) {
   struct dlk_redis_node *n = r->route.node;
   sync_with(n);
+  of_node(n)->link.connections += now(of_node(n)) - n->heard_at > PAUSE;
   r->form = (uint8_t)dlk_redis_net_form(n->link);
   if (r->route.asks)
     dlk_redis_put_words(out, "ASKING", NULL);
@@ -362,6 +361,7 @@ static void answered(struct dlk_redis_req *r,
   struct cluster *c = of_node(n);
   sync_with(n);
   if (a->outcome == DLK_REDIS_ANSWERED) {
+    n->heard_at = now(c);
     if (a->refusal && redirected(n, r, a->refusal))
       return;
     c->link.refused = NULL;
@@ -471,7 +471,7 @@ static void explain(const struct dlk_redis_node *n,
     *err = *a->err;
   else if (!a->refusal)
     dlk_error_set(err, DLK_UNAVAILABLE,
-                  "%s: %s names no slots; see CLUSTER INFO", shown,
+                  "%s: %s names no node with slots; see CLUSTER SLOTS", shown,
                   dlk_net_place_text(&n->reached).text);
   else if (strstr(a->refusal, "cluster support disabled"))
     dlk_error_set(err, DLK_INVALID,

@@ -28,6 +28,7 @@ struct dlk_redis_node {
   struct dlk_redis_req ask; /* for the map */
   bool asking, failed;
   uint64_t connections; /* of its link, as seen last */
+  int64_t heard_at;     /* its last answer */
   size_t open;          /* requests of others */
 };
 

@@ -23,7 +23,8 @@
  * Clock behind: the counter goes on by one. Fences fall only if the last ones
  * are lost and the clock is behind by more than the outage took.
  * Server that turns replica and back on one connection: a request in between
- * gets READONLY and drops the connection. Sentinel cuts those of a demoted one.
+ * gets READONLY and drops the connection. Sentinel cuts those of a demoted one;
+ * for a cluster see I3 of conn/cluster.c.
  * Two primaries at once: fences of one are below those of the other since the
  * last lift (primaries_spec.lua). Two clocks may differ, so more lifts do not
  * help. With `wait_replicas` a lift counts when replicas confirmed it.

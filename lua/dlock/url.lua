@@ -140,7 +140,8 @@ local function parse_host(form, part, n)
 end
 
 local ONE_HOST = "it takes one host, not a list; with Sentinels write"
-  .. " redis+sentinel://host1,host2/master"
+  .. " redis+sentinel://host1,host2/master, with a cluster"
+  .. " redis+cluster://host1,host2"
 
 local function parse_hosts(form, list)
   local hosts, most = {}, form.rule.hosts
@@ -398,7 +399,7 @@ function url.parse(s)
   if not rule then
     local here = ELSEWHERE[scheme]
     return invalid(("no store has the scheme '%s://'; %s %s"):format(scheme,
-      here and "with Sentinels write" or "there are", here or KNOWN))
+      here and "write" or "there are", here or KNOWN))
   end
   local function bad(problem)
     return invalid(("the %s:// URL cannot be used: %s"):format(scheme, problem))

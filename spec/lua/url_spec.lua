@@ -155,6 +155,14 @@ describe("the URL of a store", function()
     end
   end)
 
+  it("says how a cluster is written here", function()
+    for _, s in ipairs { "redis-cluster://a,b", "redis://a,b" } do
+      local message = refused(s)
+      assert.is_truthy(message:find("redis+cluster://host1,", 1, true), message)
+    end
+    assert.is_nil(refused("redis-cluster://a"):find("Sentinel", 1, true))
+  end)
+
   it("says how an '@' is written in a path", function()
     for _, s in ipairs { "file:///srv/a@b", "file://localhost/@" } do
       local message = refused(s)

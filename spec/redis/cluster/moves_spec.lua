@@ -108,6 +108,25 @@ describe("in a cluster whose slots move,", function()
     end)
   end
 
+  it("a guarded write on another node's key says what to do", function()
+    local store, slot = open(), slot_of "guarded"
+    local lease = assert(store:lock("guarded"))
+    local mine = "dlock:" .. store:tag("guarded") .. "state"
+    assert.equal("OK", lease:guard("SET", mine, "x"))
+    local i, elsewhere = 0, nil
+    repeat
+      i = i + 1
+      elsewhere = "elsewhere" .. i
+      local there = set.nodes[1]:call("CLUSTER", "KEYSLOT", elsewhere)
+    until set:owner(there) ~= set:owner(slot)
+    local ok, message, code = lease:guard("SET", elsewhere, "x")
+    assert.is_nil(ok)
+    assert.equal("invalid", code, message)
+    assert.truthy(message:find("store:tag", 1, true), message)
+    assert.equal(1, lease:guard("DEL", mine))
+    assert.is_true(lease:release())
+  end)
+
   it("a list shows all keys, of whatever node", function()
     local store = open()
     for i = 1, 30 do assert(store:lock("listed-" .. i)) end

@@ -84,7 +84,8 @@ static void judge_mode(struct dlk_redis_handshake *g, const redisReply *reply) {
     dlk_error_set(&g->err, DLK_INVALID,
                   "%s: it is no node of a cluster; use %s://", g->name.text,
                   g->tls ? "rediss" : "redis");
-  else if (!g->cluster && strcmp(mode, "cluster") == 0 && g->err.code == DLK_OK)
+  else if (!g->cluster && strcmp(mode, "cluster") == 0 &&
+           g->err.code != DLK_DENIED)
     dlk_error_set(&g->err, DLK_UNSUPPORTED, "%s: %s", g->name.text,
                   dlk_redis_fault_find("MOVED")->advice);
   if (strcmp(mode, "sentinel") != 0)

@@ -48,8 +48,12 @@ static void refused(struct dlk_redis_try *t, const char *text) {
     dlk_redis_fault_error(&err, text, t->store->conf.shown);
   else
     dlk_error_set(
-        &err, DLK_INVALID, "%s: '%s' refuses the guarded command: %.150s",
-        dlk_quote(key, t->op->key, t->op->key_len), t->store->conf.shown, text);
+        &err, DLK_INVALID, "%s: '%s' refuses the guarded command%s: %.150s",
+        dlk_quote(key, t->op->key, t->op->key_len), t->store->conf.shown,
+        strstr(text, "non local key")
+            ? " (put store:tag(key) into the names of its keys)"
+            : "",
+        text);
   dlk_redis_done(t, &err);
 }
 

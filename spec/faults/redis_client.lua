@@ -181,6 +181,7 @@ return {
     find = "(t->op->kind == DLK_OP_ACQUIRE || err->code == DLK_LOST)",
     put = "err->code == DLK_LOST" },
   { name = "a wait that was denied leaves its place to itself",
+    rare = true,
     file = of "op/rules.c",
     find = "RULE(SUBSCRIBE) = {WAIT_BACK, WAIT_BACK, BACK,",
     put = "RULE(SUBSCRIBE) = {WAIT_BACK, WAIT_BACK, TELL," },

@@ -87,11 +87,11 @@ describe("a run of specs", function()
       it(case[1], function()
         local times = case[2]
         local p = start(NAME, UNSTEADY:format(table.concat(times, ", ")), case)
-        p:expect("^FAILED a spec 1 fails 1 times")
+        p:expect("^FAILED a spec 1 fails 1 times", 60)
         if case.failed == 0 then
-          p:expect("^== a run, again: 1 passed, 0 failed")
-          p:expect("^== a run, again: 1 passed, 0 failed")
-          p:expect("^UNSTEADY a run: 2 ")
+          p:expect("^== a run, again: 1 passed, 0 failed", 60)
+          p:expect("^== a run, again: 1 passed, 0 failed", 60)
+          p:expect("^UNSTEADY a run: 2 ", 60)
         end
         expect(p, ("^== a run: %d passed, %d failed"):format(
           1 + #times - case.failed, case.failed), case.failed > 0 and 1 or 0)

@@ -87,7 +87,8 @@ describe("of the nodes of a cluster,", function()
     assert.is_number(open(at(said), { address_map =
       { ["inside:" .. port] = at(set.nodes[1]) } }):ping())
     local unknown = later(node { ["CLUSTER SLOTS"] = all_at("?", port) })
-    fails(at(unknown), "unavailable", "names no node with slots", { io_timeout = 0.5 })
+    fails(at(unknown), "unavailable", "names no node with slots",
+      { io_timeout = 0.5 })
   end)
 
   it("two that send us to each other are not asked for ever", function()

@@ -92,7 +92,7 @@ describe("a lease that is collected while it is held", function()
   it("keeps its lock although its store was collected too", function()
     local before, events = leaks.snapshot(), {}
     local function forget()
-      local store = assert(dlock.open { url = url, ttl = 0.6,
+      local store = assert(dlock.open { url = url, ttl = 2,
         on_event = function(event) events[#events + 1] = event.kind end })
       assert(store:lock("job"))
     end

@@ -42,7 +42,7 @@ describe("in a cluster whose slots move,", function()
 
   it("a lease goes on, and those who wait are served in their order", function()
     local store, slot = open(), slot_of "held"
-    local lease = assert(store:lock("held", { ttl = 1 }))
+    local lease = assert(store:lock("held", { ttl = 3 }))
     local waiters = {}
     for i = 1, 4 do
       waiters[i] = process.spawn { script = [[
@@ -52,7 +52,7 @@ describe("in a cluster whose slots move,", function()
         lease:release()
         store:close(1)
       ]], args = { set.url } }
-      eventually("a place in the queue", 10, function()
+      eventually("a place in the queue", 60, function()
         local found = store:inspect("held")
         return found and #found.waiters == i
       end)
@@ -65,7 +65,7 @@ describe("in a cluster whose slots move,", function()
     assert.is_true(lease:release())
     local last = lease.fence
     for _, one in ipairs(waiters) do
-      assert.equal(0, (one:wait(20)), one.err)
+      assert.equal(0, (one:wait(60)), one.err)
       assert.is_true(tonumber(one.out) > last)
       last = tonumber(one.out)
     end
@@ -84,10 +84,10 @@ describe("in a cluster whose slots move,", function()
     function()
       local key = "open-" .. what:gsub(" ", "-")
       local store, slot = open { io_timeout = 1 }, slot_of(key)
-      local lease = assert(store:lock(key, { ttl = 1 }))
+      local lease = assert(store:lock(key, { ttl = 3 }))
       local from, to = set:begin(slot, other(slot))
       set.migrate(slot, from, to, which)
-      loop.wait(1.5, function() return false end) -- two renewals
+      loop.wait(2.5, function() return false end) -- two renewals
       assert.is_true(lease:held())
       assert.is_true(lease:extend(2) > 1)
       assert.is_true(lease:release())
@@ -103,7 +103,7 @@ describe("in a cluster whose slots move,", function()
       loop.wait(0.3, function() return false end)
       set.migrate(slot, from, to)
       set:finish(slot, to)
-      assert.equal(0, (waiter:wait(20)), waiter.err)
+      assert.equal(0, (waiter:wait(60)), waiter.err)
       assert.equal("true\n", waiter.out)
     end)
   end
@@ -184,7 +184,7 @@ describe("in a cluster whose slots move,", function()
     local teller = assert(witness:connect())
     teller:call("SET", "stop", "1")
     for _, one in ipairs(workers) do
-      assert.equal(0, (one:wait(40)), one.err)
+      assert.equal(0, (one:wait(60)), one.err)
       assert.is_true(tonumber(one.out:match("(%d+)%s*$")) > 0)
     end
     teller:close()

@@ -84,8 +84,7 @@ struct dlk_redis_req {
   int64_t sent;            /* the time before it was written */
   struct redisReply *kept; /* its answer, until the replicas confirm */
   bool narrow;             /* its form with one key is wanted */
-  uint8_t
-      form; /* of the scripts that its server has: PLAIN, or by the router */
+  uint8_t form;            /* of the scripts: PLAIN, or by the router */
   struct dlk_redis_route route;
   struct dlk_list entry;
 };

@@ -38,7 +38,8 @@ local function start_node(opts, dir)
 end
 
 --- Starts them. opts: primaries (3), replicas (1, of each), node_timeout (ms),
---- config (of the servers), new_dir (makes a directory of that name).
+--- config (of the servers; with certificates and tls_cluster they speak TLS),
+--- new_dir (makes a directory of that name).
 function cluster.start(opts)
   opts = opts or {}
   local self = setmetatable({ nodes = {}, primaries = opts.primaries or 3 },
@@ -57,7 +58,7 @@ function cluster.start(opts)
         math.floor(i * SLOTS / self.primaries) - 1)
     end
     if i > 1 then
-      node:call("CLUSTER", "MEET", "127.0.0.1", first.port,
+      node:call("CLUSTER", "MEET", "127.0.0.1", first.tls_port or first.port,
         first:call("CONFIG", "GET", "cluster-port")[2])
     end
   end
@@ -71,10 +72,11 @@ function cluster.start(opts)
   end
   local hosts = {}
   for i, node in ipairs(self.nodes) do
-    hosts[i] = "127.0.0.1:" .. node.port
+    hosts[i] = "127.0.0.1:" .. (node.tls_port or node.port)
   end
   self.hosts = table.concat(hosts, ",", 1, self.primaries)
-  self.url = "redis+cluster://" .. self.hosts
+  self.url = (self.nodes[1].tls_port and "rediss" or "redis")
+    .. "+cluster://" .. self.hosts
   self:settled()
   return self
 end
@@ -157,6 +159,19 @@ function set:owner(slot)
   end
 end
 
+--- The slot of a lock.
+function set:slot_of(key)
+  return self.nodes[2]:call("CLUSTER", "KEYSLOT", "dlock:" .. key)
+end
+
+--- Another primary than the slot's.
+function set:other(slot)
+  local owner = self:owner(slot)
+  for _, node in ipairs(self:current()) do
+    if node ~= owner then return node end
+  end
+end
+
 --- Begins to move a slot; returns the nodes. It stays open until finish.
 function set:begin(slot, to)
   local from = self:owner(slot)
@@ -171,7 +186,7 @@ function set.migrate(slot, from, to, which)
     local moved = 0
     for _, key in ipairs(from:call("CLUSTER", "GETKEYSINSLOT", slot, 100)) do
       if not which or which(key) then
-        from:call("MIGRATE", "127.0.0.1", to.port, key, 0, 5000)
+        from:call("MIGRATE", "127.0.0.1", to.tls_port or to.port, key, 0, 5000)
         moved = moved + 1
       end
     end

@@ -21,15 +21,11 @@ describe("in a cluster,", function()
     return store
   end
 
-  local function slot_of(key)
-    return set.nodes[2]:call("CLUSTER", "KEYSLOT", "dlock:" .. key)
-  end
-
   -- Keys of the first primary, and of others.
   local function keys()
     local here, there = {}, {}
     for i = 1, 100 do
-      local slot = slot_of("k" .. i)
+      local slot = set:slot_of("k" .. i)
       local list = slot < 5461 and here or there
       list[#list + 1] = "k" .. i
     end
@@ -73,7 +69,7 @@ describe("in a cluster,", function()
     local last = assert(store:lock(here[2]))
     assert.is_true(last:release())
     for _ = 1, 2 do
-      set:failover(slot_of(here[1]))
+      set:failover(set:slot_of(here[1]))
       local next_one = assert(store:lock(here[2]))
       assert.is_true(next_one.fence > last.fence)
       assert.is_true(next_one:release())
@@ -93,7 +89,7 @@ describe("in a cluster,", function()
       last = lease.fence
       assert.is_true(lease:release())
     end
-    local owner = set:owner(slot_of(here[3]))
+    local owner = set:owner(set:slot_of(here[3]))
     local counter = owner:call("KEYS", "~dlock:{*}:f:dlock:" .. here[3])[1]
     owner:call("DECRBY", counter, 100000)
     loop.wait(0.5, function() return false end)

@@ -29,10 +29,6 @@ describe("of the messages in a cluster,", function()
     return opened[#opened]
   end
 
-  local function slot_of(key)
-    return set.nodes[1]:call("CLUSTER", "KEYSLOT", "dlock:" .. key)
-  end
-
   -- How many sharded channels have a listener, on one node or all.
   local function channels(node)
     local count = 0
@@ -40,13 +36,6 @@ describe("of the messages in a cluster,", function()
       count = count + #one:call("PUBSUB", "SHARDCHANNELS")
     end
     return count
-  end
-
-  local function other(slot)
-    local owner = set:owner(slot)
-    for _, node in ipairs(set:current()) do
-      if node ~= owner then return node end
-    end
   end
 
   -- A process that waits for the key, tells when it has it, and lets it go.
@@ -88,10 +77,10 @@ describe("of the messages in a cluster,", function()
   end)
 
   it("those of a slot follow it, before any request", function()
-    local store, slot, fastest = open(), slot_of "moved", 1
+    local store, slot, fastest = open(), set:slot_of "moved", 1
     for _ = 1, 3 do
       local lease = assert(store:lock("moved"))
-      local one, from, to = waiter "moved", set:owner(slot), other(slot)
+      local one, from, to = waiter "moved", set:owner(slot), set:other(slot)
       set:move(slot, to)
       eventually("a listener at the new owner", 2 * loop.patience, function()
         return channels(to) > 0 and channels(from) == 0
@@ -112,8 +101,8 @@ describe("of the messages in a cluster,", function()
     end
     assert.is_true(rival:close(1))
     assert.is_true(channels() >= 10)
-    local slot = slot_of "ended1"
-    set:move(slot, other(slot))
+    local slot = set:slot_of "ended1"
+    set:move(slot, set:other(slot))
     assert(store:lock("ended1")):release()
     eventually("few channels", 60, function() return channels() <= 2 end)
     assert.is_true(kept:release())

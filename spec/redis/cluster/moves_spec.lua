@@ -28,20 +28,8 @@ describe("in a cluster whose slots move,", function()
     return store
   end
 
-  local function slot_of(key)
-    return set.nodes[1]:call("CLUSTER", "KEYSLOT", "dlock:" .. key)
-  end
-
-  -- Another primary than the slot's.
-  local function other(slot)
-    local owner = set:owner(slot)
-    for _, node in ipairs(set:current()) do
-      if node ~= owner then return node end
-    end
-  end
-
   it("a lease goes on, and those who wait are served in their order", function()
-    local store, slot = open(), slot_of "held"
+    local store, slot = open(), set:slot_of "held"
     local lease = assert(store:lock("held", { ttl = 3 }))
     local waiters = {}
     for i = 1, 4 do
@@ -58,7 +46,7 @@ describe("in a cluster whose slots move,", function()
       end)
     end
     for _ = 1, 3 do
-      set:move(slot, other(slot))
+      set:move(slot, set:other(slot))
       loop.wait(0.5, function() return false end)
     end
     assert.is_true(lease:held())
@@ -83,9 +71,9 @@ describe("in a cluster whose slots move,", function()
     it("a slot of which " .. what .. " moved is held, extended and released",
     function()
       local key = "open-" .. what:gsub(" ", "-")
-      local store, slot = open { io_timeout = 1 }, slot_of(key)
+      local store, slot = open { io_timeout = 1 }, set:slot_of(key)
       local lease = assert(store:lock(key, { ttl = 3 }))
-      local from, to = set:begin(slot, other(slot))
+      local from, to = set:begin(slot, set:other(slot))
       set.migrate(slot, from, to, which)
       loop.wait(2.5, function() return false end) -- two renewals
       assert.is_true(lease:held())
@@ -109,7 +97,7 @@ describe("in a cluster whose slots move,", function()
   end
 
   it("a guarded write on another node's key says what to do", function()
-    local store, slot = open(), slot_of "guarded"
+    local store, slot = open(), set:slot_of "guarded"
     local lease = assert(store:lock("guarded"))
     local mine = "dlock:" .. store:tag("guarded") .. "state"
     assert.equal("OK", lease:guard("SET", mine, "x"))
@@ -177,9 +165,9 @@ describe("in a cluster whose slots move,", function()
       workers[i]:expect("^ready$")
     end
     local slots = {}
-    for i = 1, KEYS do slots[i] = slot_of("k" .. i) end
+    for i = 1, KEYS do slots[i] = set:slot_of("k" .. i) end
     for _ = 1, loop.patience > 1 and 1 or 2 do
-      for _, slot in ipairs(slots) do set:move(slot, other(slot)) end
+      for _, slot in ipairs(slots) do set:move(slot, set:other(slot)) end
     end
     local teller = assert(witness:connect())
     teller:call("SET", "stop", "1")

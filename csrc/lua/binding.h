@@ -74,6 +74,8 @@ void dlk_lua_add_methods(lua_State *L, const char *type, const luaL_Reg *list);
 
 /* No engine may be made any more (closing.c). */
 bool dlk_lua_closing(lua_State *L);
+/* In a finaliser: the program's code runs, so the state is not closing. */
+bool dlk_lua_runs(lua_State *L);
 void dlk_lua_enlist(lua_State *L, struct engine_box *box);
 /* Closes a used engine in bounded time. */
 void dlk_lua_end_engine(struct dlk_engine *e);

@@ -23,6 +23,7 @@ struct last {
   struct dlk_list dropped; /* struct dropped */
   size_t count, limit;     /* of dropped: its length, and when to sweep */
   struct dlk_list orphans; /* struct orphan */
+  lua_CFunction exit;      /* os.exit */
   bool over;
 };
 
@@ -45,6 +46,16 @@ static struct last *last_of(lua_State *L) {
 
 bool dlk_lua_closing(lua_State *L) {
   return last_of(L)->over;
+}
+
+/* os.exit closes the state under its own frame before Lua 5.4. */
+bool dlk_lua_runs(lua_State *L) {
+  lua_Debug caller;
+  if (!lua_getstack(L, 1, &caller) || !lua_getinfo(L, "f", &caller))
+    return false;
+  lua_CFunction calls = lua_tocfunction(L, -1);
+  lua_pop(L, 1);
+  return !calls || calls != last_of(L)->exit;
 }
 
 static int core_engines(lua_State *L) {
@@ -189,6 +200,14 @@ void dlk_lua_open_closing(lua_State *L) {
   dlk_list_init(&last->dropped);
   last->count = last->limit = 0;
   dlk_list_init(&last->orphans);
+  lua_getglobal(L, "os");
+  if (lua_istable(L, -1)) {
+    lua_getfield(L, -1, "exit");
+    last->exit = lua_tocfunction(L, -1);
+    lua_pop(L, 1);
+  } else
+    last->exit = NULL;
+  lua_pop(L, 1);
   last->over = false;
   lua_newtable(L);
   lua_pushcfunction(L, last_gc);

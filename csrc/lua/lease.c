@@ -394,12 +394,10 @@ static int lease_tostring(lua_State *L) {
   return 1;
 }
 
-/* running: the program's code runs, so the state is not closing. */
 static void tell_dropped(lua_State *L, const struct dlk_lease *l) {
-  lua_Debug frame;
-  bool running = lua_getstack(L, 1, &frame);
   if (!lua_checkstack(L, 8))
     return;
+  bool running = dlk_lua_runs(L);
   lua_pushliteral(L, "dropped");
   lua_rawget(L, lua_upvalueindex(DLK_LUA_LEASE));
   push_anchor(L, 1);

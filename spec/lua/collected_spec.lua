@@ -67,15 +67,18 @@ describe("a lease that is collected while it is held", function()
     assert.matches("^" .. LINE:format("a") .. "$", err)
   end)
 
-  it("is nothing at the end of the state, which releases it", function()
-    local _, err = run [[
-      KEPT = assert(store:lock("job"))
-      assert(store:lock("forgotten"))
-    ]]
-    assert.equal("", err)
-    assert(other:try_lock("job")):release()
-    assert(other:try_lock("forgotten")):release()
-  end)
+  for ending, code in pairs { ["the end of the program"] = "",
+      ["os.exit, which closes the state"] = "os.exit(0, true)" } do
+    it("is nothing at " .. ending .. ", and releases it", function()
+      local _, err = run([[
+        KEPT = assert(store:lock("job"))
+        assert(store:lock("forgotten"))
+      ]] .. code)
+      assert.equal("", err)
+      assert(other:try_lock("job")):release()
+      assert(other:try_lock("forgotten")):release()
+    end)
+  end
 
   it("is nothing when it was released, or its store closed", function()
     local _, err = run [[

@@ -20,7 +20,7 @@ struct node {
   char path[TEXT], data[TEXT];
   size_t len;
   int64_t fence, owner, at;
-  int32_t version;
+  int64_t version;
   bool watched;
 };
 
@@ -200,7 +200,9 @@ static int64_t proof_due(const struct dlk_ss_proof *p) {
   return p->flying ? DLK_FOREVER : p->due;
 }
 
-static uint32_t proof_sent(struct dlk_ss_proof *p, int64_t now) {
+static uint32_t proof_sent(struct dlk_ss_proof *p, enum dlk_ss_verb verb,
+                           int64_t now) {
+  (void)verb;
   if (p->flying || now < p->due)
     return 0;
   p->flying_sent = now;

@@ -324,7 +324,8 @@ static void rule_and_watches_by_chance(void) {
 
 /* Sends and answers one at `at`; whether the horizon moved. */
 static bool confirms(struct dlk_ss_proof *c, int64_t at) {
-  return dlk_zk_confirm.answered(c, dlk_zk_confirm.sent(c, at), true, at);
+  return dlk_zk_confirm.answered(c, dlk_zk_confirm.sent(c, DLK_SS_PROVE, at),
+                                 true, at);
 }
 
 /* 17/64 of the timeout from one's answer to the next. */
@@ -339,13 +340,13 @@ static void chain_of_confirms(void) {
   int64_t sent[8];
   for (int k = 0; k < 8; k++) {
     sent[k] = t + (k + 1) * (SPACING + s / 2);
-    uint32_t token = dlk_zk_confirm.sent(&c, sent[k]);
+    uint32_t token = dlk_zk_confirm.sent(&c, DLK_SS_PROVE, sent[k]);
     CHECK(token != 0);
-    CHECK(dlk_zk_confirm.sent(&c, sent[k] + s) == 0);
+    CHECK(dlk_zk_confirm.sent(&c, DLK_SS_PROVE, sent[k] + s) == 0);
     CHECK(!dlk_zk_confirm.answered(&c, token + 1, true, sent[k]));
     int64_t answered = sent[k] + s / 2;
     CHECK(dlk_zk_confirm.answered(&c, token, true, answered) == (k >= 2));
-    CHECK(dlk_zk_confirm.sent(&c, answered + SPACING - 1) == 0);
+    CHECK(dlk_zk_confirm.sent(&c, DLK_SS_PROVE, answered + SPACING - 1) == 0);
     int64_t expected = k < 2 ? t : sent[k - 2];
     CHECK(c.horizon == expected + timeout - margin);
   }
@@ -360,7 +361,7 @@ static void a_new_connection_proves_the_last_answer(void) {
   for (int k = 1; k <= 4; k++)
     confirms(&c, t + k * SPACING);
   int64_t last = t + 4 * SPACING, kept = c.horizon;
-  CHECK(dlk_zk_confirm.sent(&c, last + SPACING) != 0);
+  CHECK(dlk_zk_confirm.sent(&c, DLK_SS_PROVE, last + SPACING) != 0);
   int64_t again = last + SPACING + DLK_SEC;
   for (int cuts = 0; cuts < 3; cuts++) {
     dlk_zk_confirm.restart(&c);
@@ -378,9 +379,9 @@ static void answers_that_do_not_count(void) {
   int64_t s = DLK_SEC;
   dlk_zk_confirm.start(&c, 0, 8 * s);
   int64_t first = c.horizon;
-  uint32_t old = dlk_zk_confirm.sent(&c, s);
+  uint32_t old = dlk_zk_confirm.sent(&c, DLK_SS_PROVE, s);
   dlk_zk_confirm.restart(&c);
-  uint32_t fresh = dlk_zk_confirm.sent(&c, s);
+  uint32_t fresh = dlk_zk_confirm.sent(&c, DLK_SS_PROVE, s);
   CHECK(old != fresh);
   CHECK(!dlk_zk_confirm.answered(&c, old, true, s));
   CHECK(!dlk_zk_confirm.answered(&c, fresh, false, s));
@@ -406,7 +407,7 @@ static void sustains_until_the_chain_arrives(void) {
     if (!dlk_zk_confirm.sustains(&c, now))
       continue;
     for (int k = 0; k < 6; k++) {
-      uint32_t token = dlk_zk_confirm.sent(&c, now);
+      uint32_t token = dlk_zk_confirm.sent(&c, DLK_SS_PROVE, now);
       CHECK(token != 0);
       now += rtt;
       CHECK(now < c.horizon);

@@ -23,9 +23,9 @@ static bool before(const struct dlk_ss_entry *a, const struct dlk_ss_entry *b) {
   return dlk_ss_seq_before(a->seq, b->seq);
 }
 
-/* All numbers within half of the range of the first one's. */
+/* All numbers that wrap are within half of the range of the first one's. */
 static bool comparable(const struct dlk_ss_queue *q) {
-  for (size_t i = 0; i < q->count; i++)
+  for (size_t i = 0; i < q->count && q->at[i].seq <= INT32_MAX; i++)
     for (size_t k = 0; k < i; k++) {
       uint32_t apart = (uint32_t)q->at[i].seq - (uint32_t)q->at[0].seq;
       uint32_t other = (uint32_t)q->at[k].seq - (uint32_t)q->at[0].seq;
@@ -87,7 +87,8 @@ static void look_at_entry(const struct dlk_ss_entry *e) {
   dlk_ss_name_format(name, e->units, e->cap, e->keeps, guid, client);
   struct dlk_ss_entry again;
   char whole[DLK_SS_NAME_MAX + 16];
-  snprintf(whole, sizeof whole, "%s%010d", name, (int)e->seq);
+  snprintf(whole, sizeof whole, e->seq > INT32_MAX ? "%s%015lld" : "%s%010lld",
+           name, (long long)e->seq);
   MUST(strlen(name) < dlk_ss_name_room(e->units));
   MUST(dlk_ss_name_parse(whole, &again));
   MUST(again.units == e->units && again.cap == e->cap && again.seq == e->seq);

@@ -3,9 +3,9 @@
  *
  * Definitions. A session lives on the servers; what is bound to it ends with
  * it. A lock is a folder. A contender is a node in it, bound to a session. A
- * path is folder '/' contender. The driver appends a number of 10 digits to the
- * name of each contender; numbers of one lock rise in the order of the creates
- * (except `worn` ones). A majority decides each write.
+ * path is folder '/' contender. The driver appends a number to the name of each
+ * contender (format/names.c); numbers of one lock rise in the order of the
+ * creates (except `worn` ones). A majority decides each write.
  *
  * Invariants.
  * D1. A connection's requests are answered in order. A LIST or READ sent after
@@ -66,10 +66,11 @@ struct dlk_ss_request {
   const char *path;
   const char *data;
   size_t len;
-  int32_t version; /* MARK */
+  int64_t version; /* MARK */
   unsigned attempt;
   bool watch, fresh;
   bool prune;      /* DELETE: its folder, too, if empty and kept otherwise */
+  bool mine;       /* DELETE: only if bound to this session */
   bool leads;      /* another follows at once: answer both together */
   const char *own; /* KEEP, GUARD: must exist */
   const struct dlk_op *op; /* GUARD */
@@ -79,7 +80,7 @@ struct dlk_ss_stat {
   int64_t fence; /* a contender's fence */
   int64_t ctime_ms, mtime_ms;
   int64_t owner; /* a contender's session */
-  int32_t version, children;
+  int64_t version, children;
 };
 
 #define DLK_SS_PARTS_MAX 4
@@ -105,9 +106,10 @@ typedef void dlk_ss_answer(void *who, uint32_t tag,
 
 enum dlk_ss_end {
   DLK_SS_END_EXPIRED,
-  DLK_SS_END_DENIED, /* by the server */
-  DLK_SS_END_BARRED, /* the system lets nobody connect; text: its words */
-  DLK_SS_END_FAILED  /* not opened, or no memory for an event */
+  DLK_SS_END_DENIED,  /* by the server */
+  DLK_SS_END_BARRED,  /* the system lets nobody connect; text: its words */
+  DLK_SS_END_REFUSED, /* for good; text: the whole sentence */
+  DLK_SS_END_FAILED   /* not opened, or no memory for an event */
 };
 
 enum dlk_ss_event { DLK_SS_DELETED, DLK_SS_CHANGED, DLK_SS_CHILD };
@@ -144,9 +146,8 @@ struct dlk_ss_rule {
   void (*restart)(struct dlk_ss_proof *p);
   /* DLK_FOREVER: one is under way. */
   int64_t (*due)(const struct dlk_ss_proof *p);
-  /* Before a write (CREATE, DELETE, PROVE) is sent. A token if it counts; else
-   * 0. */
-  uint32_t (*sent)(struct dlk_ss_proof *p, int64_t now);
+  /* Before a CREATE, DELETE or PROVE is sent. A token if it counts; else 0. */
+  uint32_t (*sent)(struct dlk_ss_proof *p, enum dlk_ss_verb verb, int64_t now);
   /* ok: it was done. True: the horizon moved. */
   bool (*answered)(struct dlk_ss_proof *p, uint32_t token, bool ok,
                    int64_t now);
@@ -163,7 +164,7 @@ struct dlk_ss_driver {
   size_t watch_bytes; /* most bytes of watched paths a session */
   const struct dlk_ss_rule *rule;
   /* Too near the counter's end to tell the order. NULL: there are none. */
-  bool (*worn)(int32_t number);
+  bool (*worn)(int64_t number);
   /* In the background. client: the driver's, shared by a store's sessions.
    * NULL: no memory or threads. user goes to the events, owner to `gone`. */
   struct dlk_ss_link *(*open)(struct dlk_host *host, void *client,

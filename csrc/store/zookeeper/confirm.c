@@ -67,7 +67,9 @@ static int64_t due(const struct dlk_ss_proof *c) {
   return c->flying ? DLK_FOREVER : c->due;
 }
 
-static uint32_t sent_next(struct dlk_ss_proof *c, int64_t now) {
+static uint32_t sent_next(struct dlk_ss_proof *c, enum dlk_ss_verb verb,
+                          int64_t now) {
+  (void)verb;
   if (now < due(c))
     return 0;
   if (++c->last_token == 0)

@@ -359,7 +359,7 @@ static bool send(struct dlk_ss_link *l, const struct dlk_ss_request *q,
   struct dlk_zk_request r = {.path = q->path,
                              .data = q->data,
                              .len = q->len,
-                             .version = q->version,
+                             .version = (int32_t)q->version,
                              .watch = q->watch,
                              .leads = q->leads};
   switch (q->verb) {
@@ -450,7 +450,7 @@ static void free_client(void *client) {
   free(all);
 }
 
-static bool worn(int32_t number) {
+static bool worn(int64_t number) {
   return number > INT32_MAX - WORN || number < INT32_MIN + WORN;
 }
 

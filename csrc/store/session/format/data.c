@@ -58,6 +58,8 @@ void dlk_ss_data_parse(const char *data, size_t len, struct dlk_ss_data *out) {
       out->ttl_ms = strtoll(text + 4, NULL, 10);
     else if (strncmp(text, "fence=", 6) == 0)
       out->fence = strtoll(text + 6, NULL, 10);
+    else if (strncmp(text, "end=", 4) == 0)
+      out->end_ms = strtoll(text + 4, NULL, 10);
     else if (strcmp(text, "shared=1") == 0)
       out->shared = true;
     else if (strcmp(text, "revoked=1") == 0)

@@ -11,7 +11,7 @@ struct dlk_ss_data {
   size_t value_len;
   bool shared, revoked;
   int64_t ttl_ms;
-  int64_t fence; /* a stand-in's; else 0 */
+  int64_t fence, end_ms; /* a stand-in's; else 0. end_ms: for people */
 };
 
 void dlk_ss_data_format(struct dlk_buf *out, const struct dlk_lease *lease);

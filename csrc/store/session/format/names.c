@@ -8,7 +8,8 @@
  * "sP" for P units without a limit, "pP.C" for P of C. A "k" behind says
  * min_hold; a stand-in (standin.c) adds its end. A guid belongs to one attempt
  * to create, so a lost one can be found; the client marks this store's own
- * nodes. The driver appends the number as "%010d", negative after 2^31 - 1. */
+ * nodes. The driver appends the number: as "%010d" where it wraps at 2^31, else
+ * as "%015d". */
 #include "store/session/format/names.h"
 
 #include <errno.h>
@@ -103,7 +104,7 @@ void dlk_ss_name_standin(char out[DLK_SS_NAME_MAX],
 }
 
 size_t dlk_ss_name_room(uint32_t units) {
-  size_t exclusive = sizeof "xk---" + DLK_SS_GUID + DLK_SS_CLIENT + 11;
+  size_t exclusive = sizeof "xk---" + DLK_SS_GUID + DLK_SS_CLIENT + 15;
   return units == 0 ? exclusive : DLK_SS_NAME_MAX;
 }
 
@@ -156,17 +157,17 @@ static bool parse_hex(const char **at, size_t n, const char **out) {
   return true;
 }
 
-static bool parse_seq(const char *at, int32_t *out) {
+static bool parse_seq(const char *at, int64_t *out) {
   if (*at++ != '-')
     return false;
   size_t digits = strspn(*at == '-' ? at + 1 : at, "0123456789");
-  if (digits < 9 || digits > 10)
+  if (digits < 9 || (digits > 10 && digits != 15))
     return false;
   char *end;
   long long n = strtoll(at, &end, 10);
-  if (*end != '\0' || n < INT32_MIN || n > INT32_MAX)
+  if (*end != '\0' || (digits < 15 && (n < INT32_MIN || n > INT32_MAX)))
     return false;
-  *out = (int32_t)n;
+  *out = n;
   return true;
 }
 
@@ -196,6 +197,9 @@ char **dlk_ss_names_copy(char *const *names, size_t count) {
   return to;
 }
 
-bool dlk_ss_seq_before(int32_t a, int32_t b) {
+/* No number that wraps is above INT32_MAX. */
+bool dlk_ss_seq_before(int64_t a, int64_t b) {
+  if (a > INT32_MAX || b > INT32_MAX)
+    return a < b;
   return (int32_t)((uint32_t)a - (uint32_t)b) < 0;
 }

@@ -16,7 +16,7 @@
 /* A contender as its name tells it; pointers into the name. */
 struct dlk_ss_entry {
   const char *name, *guid, *client;
-  int32_t seq;
+  int64_t seq;
   uint32_t units, cap;
   bool keeps;       /* has a min_hold */
   int64_t until_ms; /* a stand-in's end, by the servers' clock; else 0 */
@@ -51,5 +51,5 @@ bool dlk_ss_name_parse(const char *name, struct dlk_ss_entry *out);
 /* One block: the pointers, then the names. NULL: no memory. */
 char **dlk_ss_names_copy(char *const *names, size_t count);
 
-bool dlk_ss_seq_before(int32_t a, int32_t b);
+bool dlk_ss_seq_before(int64_t a, int64_t b);
 #endif

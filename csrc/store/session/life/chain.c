@@ -121,7 +121,7 @@ static void send_confirm(struct dlk_ss_session *s, int64_t now) {
   s->confirm_not_before = now + s->timeout / 16;
   if (!m)
     return;
-  uint32_t token = s->rule->sent(&s->proof, now);
+  uint32_t token = s->rule->sent(&s->proof, DLK_SS_PROVE, now);
   struct dlk_ss_request r = {.verb = DLK_SS_PROVE, .path = m->type->path(m)};
   s->confirm_member = m;
   s->confirm_named = token;

@@ -31,9 +31,10 @@ struct dlk_ss_sessions {
   bool stopping;
   int slow_opens;
   int64_t backoff;
-  char problem[160];
-  bool shut;   /* a server closes new connections at once */
-  bool barred; /* the system lets nobody connect */
+  char problem[300];
+  bool shut;    /* a server closes new connections at once */
+  bool barred;  /* the system lets nobody connect */
+  bool refused; /* `problem` is the sentence */
 };
 
 enum dlk_ss_state {

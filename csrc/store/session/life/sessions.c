@@ -364,7 +364,7 @@ static void on_connected(void *user, int64_t id, int64_t timeout) {
   s->id = id;
   s->timeout = timeout;
   ss->problem[0] = '\0';
-  ss->shut = ss->barred = false;
+  ss->shut = ss->barred = ss->refused = false;
   ss->backoff = 0;
   if (first)
     s->rule->start(&s->proof, s->opened, timeout);
@@ -410,7 +410,8 @@ static void on_ended(void *user, enum dlk_ss_end end, const char *text) {
   struct dlk_ss_sessions *ss = s->sessions;
   snprintf(ss->problem, sizeof ss->problem, "%s", text);
   ss->barred = end == DLK_SS_END_BARRED;
-  if (end == DLK_SS_END_DENIED || ss->barred) {
+  ss->refused = end == DLK_SS_END_REFUSED;
+  if (end == DLK_SS_END_DENIED || ss->barred || ss->refused) {
     session_end(s, DLK_DENIED);
   } else if (end == DLK_SS_END_FAILED && s->state == DLK_SS_OPENING) {
     give_up(s);

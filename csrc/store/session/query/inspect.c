@@ -44,8 +44,10 @@ static struct dlk_value *holder(struct dlk_ss_query *q,
                                 const struct dlk_ss_entry *e) {
   struct dlk_ss_data d;
   dlk_ss_data_parse(s->data, s->len, &d);
+  int64_t left = dlk_ss_clock_left(q->store, e->until_ms);
   if (e->until_ms > 0)
-    d.ttl_ms = dlk_ss_clock_left(q->store, e->until_ms) / DLK_MS;
+    d.ttl_ms =
+        left == DLK_FOREVER ? d.end_ms - dlk_ss_wall_ms() : left / DLK_MS;
   struct dlk_want want = {e->units, e->cap};
   struct dlk_value *v = dlk_shown_holder(
       owner_of(&d), want, d.fence > 0 ? d.fence : s->stat.fence,

@@ -59,7 +59,7 @@ static bool send_create(struct dlk_ss_contender *n) {
   bool ok = dlk_ss_contender_send(n, &r, on_created);
   n->path[n->lock_len] = '\0';
   if (ok)
-    dlk_ss_contender_confirms(n, n->sent);
+    dlk_ss_contender_confirms(n, DLK_SS_CREATE, n->sent);
   return ok;
 }
 

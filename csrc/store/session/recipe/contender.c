@@ -110,15 +110,16 @@ static void ignore(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
   (void)r;
 }
 
-void dlk_ss_delete_path(struct dlk_ss_session *s, const char *path) {
-  struct dlk_ss_request r = {.verb = DLK_SS_DELETE, .path = path};
+void dlk_ss_delete_path(struct dlk_ss_session *s, const char *path, bool mine) {
+  struct dlk_ss_request r = {.verb = DLK_SS_DELETE, .path = path, .mine = mine};
   if (path && s && dlk_ss_session_connected(s))
     dlk_ss_send(s, &r, ignore, NULL, 0);
 }
 
-void dlk_ss_contender_confirms(struct dlk_ss_contender *n, int64_t now) {
+void dlk_ss_contender_confirms(struct dlk_ss_contender *n,
+                               enum dlk_ss_verb verb, int64_t now) {
   struct dlk_ss_session *s = n->member.session;
-  n->confirm = s->rule->sent(&s->proof, now);
+  n->confirm = s->rule->sent(&s->proof, verb, now);
   n->confirm_tag = n->tag;
 }
 

@@ -107,14 +107,16 @@ void dlk_ss_contender_hold(struct dlk_ss_contender *n);
 void dlk_ss_contender_unhold(struct dlk_ss_contender *n);
 bool dlk_ss_contender_send(struct dlk_ss_contender *n, struct dlk_ss_request *r,
                            dlk_ss_answer *answer);
-/* If connected; the next list shows a failure. path: may be NULL. */
-void dlk_ss_delete_path(struct dlk_ss_session *s, const char *path);
+/* If connected; the next list shows a failure. path: may be NULL. mine: only
+ * if bound to this session. */
+void dlk_ss_delete_path(struct dlk_ss_session *s, const char *path, bool mine);
 /* Call first for each answer. False: only n's memory was left. */
 bool dlk_ss_contender_answered(struct dlk_ss_contender *n);
 /* Tries again soon, or when connected. */
 void dlk_ss_contender_stall(struct dlk_ss_contender *n);
 /* n's write was sent; it was answered. */
-void dlk_ss_contender_confirms(struct dlk_ss_contender *n, int64_t now);
+void dlk_ss_contender_confirms(struct dlk_ss_contender *n,
+                               enum dlk_ss_verb verb, int64_t now);
 void dlk_ss_contender_confirmed(struct dlk_ss_contender *n, uint32_t tag,
                                 bool ok);
 /* Of its list's line. */

@@ -111,7 +111,7 @@ void dlk_ss_delete(struct dlk_ss_contender *n) {
   if (!n->rests)
     dlk_ss_standin_drop(n);
   if (dlk_ss_contender_send(n, &r, on_deleted))
-    dlk_ss_contender_confirms(n, now);
+    dlk_ss_contender_confirms(n, DLK_SS_DELETE, now);
   else
     dlk_ss_contender_stall(n);
 }

@@ -78,7 +78,8 @@ static void delete_ghosts(const struct list *l, const struct dlk_ss_queue *q) {
         dlk_map_get(&st->by_guid, e->guid, DLK_SS_GUID))
       continue;
     dlk_ss_delete_path(l->session,
-                       dlk_ss_node_path(st, l->path, strlen(l->path), e->name));
+                       dlk_ss_node_path(st, l->path, strlen(l->path), e->name),
+                       true);
   }
 }
 

@@ -96,7 +96,8 @@ bool dlk_ss_standin_make(struct dlk_ss_contender *n, dlk_ss_answer *answer) {
     return false;
   dlk_buf_clear(data);
   dlk_ss_data_format(data, n->lease);
-  dlk_buf_addf(data, "fence=%lld\n", (long long)n->fence);
+  dlk_buf_addf(data, "fence=%lld\nend=%lld\n", (long long)n->fence,
+               (long long)(dlk_ss_wall_ms() + n->lease->min_hold / DLK_MS));
   if (data->failed)
     return false;
   struct dlk_ss_request r = {.verb = DLK_SS_KEEP,
@@ -108,7 +109,7 @@ bool dlk_ss_standin_make(struct dlk_ss_contender *n, dlk_ss_answer *answer) {
 }
 
 void dlk_ss_standin_drop(struct dlk_ss_contender *n) {
-  dlk_ss_delete_path(n->member.session, n->standin);
+  dlk_ss_delete_path(n->member.session, n->standin, false);
 }
 
 struct rest {
@@ -142,7 +143,7 @@ static void rest_fired(struct dlk_timer *timer, int64_t now) {
                            : connected && !over && r->tries++ < REST_TRIES;
   if (!waits) {
     if (over && connected)
-      dlk_ss_delete_path(s, r->path);
+      dlk_ss_delete_path(s, r->path, false);
     end_rest(r);
     return;
   }
@@ -197,7 +198,7 @@ void dlk_ss_standins_end(struct dlk_ss_session *s, const char *path,
       continue;
     if (path)
       dlk_ss_delete_path(
-          s, dlk_ss_node_path(st, path, strlen(path), q->at[i].name));
+          s, dlk_ss_node_path(st, path, strlen(path), q->at[i].name), false);
     dlk_ss_queue_take_out(q, i);
   }
 }

@@ -18,6 +18,8 @@ static void word(struct dlk_ss_store *st, const struct dlk_op *op,
                   "%s: %s at %s did not answer in time%s%s; is it up, and has "
                   "it a quorum?",
                   key, d->name, at, why[0] ? ": " : "", why);
+  else if (code == DLK_DENIED && st->sessions.refused)
+    dlk_error_set(err, code, "%s: %s", key, why);
   else if (code == DLK_DENIED && st->sessions.barred)
     dlk_error_set(err, code,
                   "%s: this machine does not let the program connect to %s at "

@@ -55,7 +55,7 @@ static struct dlk_tls_settings settings_of(const struct dlk_conf *conf) {
   };
 }
 
-enum dlk_code dlk_net_tls_new(const struct dlk_conf *conf,
+enum dlk_code dlk_net_tls_new(const struct dlk_conf *conf, const char *alpn,
                               struct dlk_net_tls **out, struct dlk_error *err) {
   const char *path = dlk_option_text(&conf->options, "tls_library");
   const char *why = "dlock/tls.so is not there; install the rock dlock-tls";
@@ -68,6 +68,7 @@ enum dlk_code dlk_net_tls_new(const struct dlk_conf *conf,
   if (tls) {
     tls->lib = lib;
     tls->settings = settings_of(conf);
+    tls->settings.alpn = alpn;
     tls->client = lib->client_new(&tls->settings);
   }
   if (!tls || !tls->client) {

@@ -195,6 +195,7 @@ static bool use_ciphers(SSL_CTX *ctx, const struct dlk_tls_settings *s,
 /* An end without close_notify is a plain end: RESP shows whether something is
  * missing. */
 static void harden(SSL_CTX *ctx, const struct dlk_tls_settings *s) {
+  unsigned char alpn[16];
   bool newest = s->min_version && strcmp(s->min_version, "1.3") == 0;
   (void)SSL_CTX_set_min_proto_version(ctx,
                                       newest ? TLS1_3_VERSION : TLS1_2_VERSION);
@@ -204,6 +205,11 @@ static void harden(SSL_CTX *ctx, const struct dlk_tls_settings *s) {
   (void)SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE |
                                   SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                                   SSL_MODE_RELEASE_BUFFERS);
+  if (s->alpn) {
+    alpn[0] = (unsigned char)snprintf((char *)alpn + 1, sizeof alpn - 1, "%s",
+                                      s->alpn);
+    (void)SSL_CTX_set_alpn_protos(ctx, alpn, alpn[0] + 1u);
+  }
   (void)SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_CLIENT |
                                                 SSL_SESS_CACHE_NO_INTERNAL);
 }

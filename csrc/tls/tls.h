@@ -14,7 +14,7 @@
 
 #include "core/status.h"
 
-#define DLK_TLS_ABI 1u
+#define DLK_TLS_ABI 2u
 /* A function of type dlk_tls_open_library. */
 #define DLK_TLS_SYMBOL "dlock_tls_library"
 /* Encrypted bytes kept for a socket that takes none. With so many no write
@@ -36,6 +36,7 @@ struct dlk_tls_settings {
   const char *min_version;  /* "1.2", "1.3" */
   const char *ciphers;      /* of TLS 1.2 */
   const char *ciphersuites; /* of TLS 1.3 */
+  const char *alpn;         /* the protocol spoken inside (RFC 7301) */
   bool verify;
 };
 

@@ -94,9 +94,10 @@ struct dlk_net_endpoint *dlk_redis_sentinel_new(struct dlk_host *host,
   return NULL; /* nobody asks for them here */
 }
 
-enum dlk_code dlk_net_tls_new(const struct dlk_conf *conf,
+enum dlk_code dlk_net_tls_new(const struct dlk_conf *conf, const char *alpn,
                               struct dlk_net_tls **out, struct dlk_error *err) {
   (void)conf;
+  (void)alpn;
   (void)err;
   *out = NULL;
   return DLK_OK;

@@ -58,7 +58,7 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
     return code;
   struct dlk_net_tls *tls = NULL;
   if (dlk_redis_conf_by_tls(conf))
-    code = dlk_net_tls_new(conf, &tls, err);
+    code = dlk_net_tls_new(conf, NULL, &tls, err);
   if (code != DLK_OK)
     return code;
   struct dlk_redis *s = calloc(1, sizeof *s);

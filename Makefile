@@ -21,9 +21,9 @@ DATADIR ?= $(PREFIX)/share
 GOALS := spec test test-next fresh shaken lint asan tsan bench bench-peers \
   mutants torture failover fuzz sim all-night
 # What to build, unless told otherwise: the stores that have a luaopen_ file,
-# and TLS for Redis (TLS= does without OpenSSL).
+# and TLS for Redis and etcd (TLS= does without OpenSSL).
 STORES ?= $(patsubst csrc/lua/store_%.c,%,$(wildcard csrc/lua/store_*.c))
-TLS ?= $(if $(filter redis,$(STORES)),tls)
+TLS ?= $(if $(filter redis etcd,$(STORES)),tls)
 LIBRARIES = $(STORES:%=store/%) $(TLS)
 
 pkg = $(shell $(PKG_CONFIG) $(1) 2>/dev/null)
@@ -43,14 +43,17 @@ BASE := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DTHREADED \
   -fvisibility=hidden -fPIC -pthread -Icsrc -I$(BUILD)/gen
 # Others' headers as system headers: our warnings are not for them.
 INCLUDES = $(patsubst -I%,-isystem %,$(filter-out -I/usr/include,$(LUA_CFLAGS) \
-  $(UV_CFLAGS) $(HIREDIS_CFLAGS) $(ZOOKEEPER_CFLAGS) $(OPENSSL_CFLAGS)))
+  $(UV_CFLAGS) $(HIREDIS_CFLAGS) $(ZOOKEEPER_CFLAGS) $(NGHTTP2_CFLAGS) $(OPENSSL_CFLAGS)))
 COMPILE = $(CC) $(BASE) $(WARN) $(INCLUDES) $(CPPFLAGS) $(CFLAGS) -MMD -MP
 LINK = $(CC) -shared -pthread -Wl,-z,nodelete -Wl,-z,now -Wl,-z,relro \
   -Wl,--as-needed $(CFLAGS) $(LDFLAGS)
 LIBS_redis = $(HIREDIS_LIBS)
 ROOMS_store/redis = net
+SESSION = $(addprefix store/session/,format life recipe query)
 LIBS_zookeeper = $(or $(ZOOKEEPER_LIBS),-lzookeeper_mt)
-ROOMS_store/zookeeper = store/session
+ROOMS_store/zookeeper = $(SESSION)
+LIBS_etcd = $(or $(NGHTTP2_LIBS),-lnghttp2)
+ROOMS_store/etcd = net $(SESSION) store/session/etcd
 LIBS_tls = $(or $(OPENSSL_LIBS),-lssl -lcrypto)
 
 # What includes lua.h is compiled for each Lua; the rest once for all.

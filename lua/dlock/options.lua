@@ -11,7 +11,7 @@ local YEAR = 31536000
 local FAR = 1e9 -- seconds
 
 --   own       the store gets this option of open. true: any store, which
---             refuses what has no use for it. "zookeeper": only that one, so
+--             refuses what has no use for it. "zookeeper etcd": only those, so
 --             that one table of times fits all stores; never for an option that
 --             protects something, which others must refuse.
 --   none      this value asks for nothing, and no store gets it
@@ -65,11 +65,11 @@ local TABLE = {
   db = { where = "open", own = true, type = "number", min = 0, max = 99999,
     integer = true },
   --- Stands before each key on the server; on ZooKeeper it is a path.
-  --- Default: `dlock:` on Redis, `/dlock` on ZooKeeper, none on files
+  --- Default: `dlock:` on Redis, `/dlock` on ZooKeeper and etcd, none on files
   prefix = { where = "open", type = "string", max_length = 256 },
-  --- ZooKeeper: how long the locks of a dead holder stay held. Other stores
-  --- ignore it.
-  session_timeout = { where = "open", own = "zookeeper", type = "number",
+  --- ZooKeeper, etcd: how long the locks of a dead holder stay held. Other
+  --- stores ignore it.
+  session_timeout = { where = "open", own = "zookeeper etcd", type = "number",
     min = 0.1, max = 86400, default = 10 },
   --- ZooKeeper: with `"creator"` nodes belong to the user that makes them. It
   --- is `invalid` on other stores.
@@ -465,7 +465,8 @@ end
 function options.own(opts, module)
   local out = {}
   for name, rule in pairs(TABLE) do
-    if rule.own == true or rule.own == module then
+    if rule.own == true or (" " .. tostring(rule.own) .. " "):find(
+        " " .. module .. " ", 1, true) then
       local value = rawget(opts, name)
       if value == nil then
         value = rule.default

@@ -40,13 +40,17 @@ local SCHEMES = {
   ["zk"] = { same = "zookeeper" },
   ["zookeepers"] = { module = "zookeeper", hosts = MOST_HOSTS,
     path = "chroot", port = 2181, tls = true },
+  ["etcd"] =
+    { module = "etcd", hosts = MOST_HOSTS, path = "chroot", port = 2379 },
+  ["etcds"] = { module = "etcd", hosts = MOST_HOSTS, path = "chroot",
+    port = 2379, tls = true },
   ["file"] = { module = "file", hosts = 0, path = "file" },
   ["memory"] = { module = "file", hosts = 0, path = "none" },
 }
 
 local KNOWN = "redis://host:6379, redis+unix:///socket,"
   .. " redis+sentinel://host1:26379,host2/master, redis+cluster://host1,host2,"
-  .. " zookeeper://host:2181, file:///directory, memory://"
+  .. " zookeeper://host:2181, etcd://host:2379, file:///directory, memory://"
 
 local ELSEWHERE = {
   ["redis-sentinel"] = "redis+sentinel://host1,host2/master",

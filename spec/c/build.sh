@@ -39,6 +39,9 @@ build() {
   mv "$out/$name.new" "$out/$name"
 }
 
+# The recipe of stores with sessions.
+session=csrc/store/session
+session="$session/format $session/life $session/recipe $session/query"
 # The file store; none of these names has a space in it.
 file=$(find csrc/store/file csrc/store/kit -name '*.c')
 # shellcheck disable=SC2086
@@ -94,11 +97,15 @@ build zookeeper_client -Wl,--wrap=zookeeper_init2 spec/c/zookeeper_client.c \
   csrc/core/*.c csrc/store/session/format/*.c \
   csrc/store/zookeeper/client/*.c -lzookeeper_mt
 for part in recipe lists rest sessions ends counter; do
-  # shellcheck disable=SC2046
+  # shellcheck disable=SC2046,SC2086
   build "zookeeper_$part" "spec/c/zookeeper_$part.c" spec/c/zookeeper_user.c \
     spec/c/zookeeper_link.c spec/c/host.c csrc/core/*.c \
-    $(find csrc/store/kit csrc/store/session csrc/store/zookeeper -name '*.c' ! -path '*/client/*')
+    $(find csrc/store/kit $session csrc/store/zookeeper -name '*.c' ! -path '*/client/*')
 done
-# shellcheck disable=SC2046
+# shellcheck disable=SC2046,SC2086
 build session_floor spec/c/session_floor.c spec/c/host.c csrc/core/*.c \
-  $(find csrc/store/kit csrc/store/session -name '*.c')
+  $(find csrc/store/kit $session -name '*.c')
+build etcd_wire spec/c/etcd_wire.c csrc/core/buf.c csrc/store/session/etcd/names.c \
+  csrc/store/session/etcd/wire/*.c
+build etcd_proof spec/c/etcd_proof.c csrc/core/clock.c \
+  csrc/store/session/etcd/proof.c

@@ -360,7 +360,7 @@ return function(t, it, timed)
       dlock.all { mutex }:acquire { permits = 1 }
     end)
     -- Locks of the same name in two places of one store are two.
-    local apart = t:open { prefix = t.subject.name:find("zoo", 1, true)
+    local apart = t:open { prefix = t:default_prefix():find("^/")
       and "/x" or "x:" }
     assert(dlock.all { mutex, assert(apart:mutex(key)) }:acquire()):release()
   end)

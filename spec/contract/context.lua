@@ -40,7 +40,8 @@ end
 --- The prefix of a store that is given none.
 function context:default_prefix()
   local name = self.subject.name
-  return name == "file" and "" or name:find("zoo", 1, true) and "/dlock"
+  return name == "file" and ""
+    or (name:find("zoo", 1, true) or name == "etcd") and "/dlock"
     or "dlock:"
 end
 

@@ -4,6 +4,7 @@
 local core = require "dlock.core"
 local dlock = require "dlock"
 local engine = require "spec.support.engine"
+local etcd = require "spec.support.etcd"
 local redis = require "spec.support.redis"
 local server = require "spec.support.server"
 local url = require "dlock.url"
@@ -231,13 +232,54 @@ on_zookeeper.guarded = {
 
 --- Returns when the server has noticed that n waiters of key are dead: they bar
 --- others until their sessions are over. Elsewhere the dead are passed over.
-function on_zookeeper.buried(key, n)
+local function buried(on, key, n)
   local limit = uv.hrtime() + 20e9
-  while on_zookeeper.waiters(key) > 1 do
+  while on.waiters(key) > 1 do
     assert(uv.hrtime() < limit, n .. " dead waiters are still there")
     uv.sleep(20)
   end
 end
+
+function on_zookeeper.buried(key, n)
+  buried(on_zookeeper, key, n)
+end
+
+local on_etcd = { name = "etcd" }
+
+function on_etcd.url()
+  return required("DLOCK_TEST_ETCD")
+end
+
+function on_etcd.leftovers(part)
+  local found = {}
+  for _, key in ipairs(etcd.keys(on_etcd.url(), "/dlock")) do
+    if key:find(part, 1, true) then found[#found + 1] = key end
+  end
+  return found
+end
+
+function on_etcd.waiters(key)
+  return math.max(#on_etcd.leftovers(key .. "/") - 1, 0)
+end
+
+function on_etcd.buried(key, n)
+  buried(on_etcd, key, n)
+end
+
+on_etcd.guarded = {
+  begin = function() end,
+  write = function(lease, key)
+    local revision, message, code = lease:guard("PUT", "/data-" .. key, "x")
+    if not revision then
+      return nil, message, code
+    end
+    local fields = etcd.ctl(on_etcd.url(), "get", "/data-" .. key, "-w=fields")
+    return tonumber(fields:match('"Version" : (%d+)'))
+  end,
+  finish = function(lease, key)
+    assert(lease:guard("DELETE", "/data-" .. key))
+  end,
+}
 
 local on_file = { name = "file" }
 
@@ -316,5 +358,5 @@ function on_model.leftovers(prefix)
   end)
 end
 
-return { on_redis, on_rediss, on_zookeeper, on_file, on_sentinel,
+return { on_redis, on_rediss, on_zookeeper, on_file, on_sentinel, on_etcd,
   closed = on_closed, cluster = on_cluster, model = on_model }

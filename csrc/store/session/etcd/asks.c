@@ -1,0 +1,671 @@
+/* The recipe's requests as etcd's.
+ *
+ * A contender is a key on the session's lease; its fence is the
+ * create_revision, which rises with each write of the cluster. Folders are
+ * prefixes: there is nothing to make. Each write of a node is a transaction
+ * that compares: a contender's create_revision (its name has it), a mark the
+ * mod_revision that was read, a create the epoch (link.c, E1).
+ *
+ * A1. etcd does calls side by side, so order (D1) is kept here: an ask begins
+ *     when no earlier one of the same lock, of which one writes, is under way;
+ *     and all are answered in the order in which they came.
+ * A2. A create lists the lock in its own transaction. The LIST that follows at
+ *     once (`leads`) is answered by that: an acquire is one round trip.
+ * A3. A LIST that is not fresh, and a READ, are the member's own
+ * (serializable): it has applied what it answered to this connection, and
+ * link.c, E2. A4. The servers show no clock. CLOCK is ours, and a stand-in's
+ * end is for its maker alone (names.c); for all others its own lease ends it.
+ *
+ *   QUEUED -> FLYING                   start
+ *   QUEUED -> PROVING -> FLYING        PROVE: the keepalive, then the read
+ *   QUEUED -> GRANTING -> FLYING       KEEP: the stand-in's lease
+ *   QUEUED -> DONE, FLYING -> DONE     until then delivered */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/session/etcd/link.h"
+#include "store/session/format/traced.h"
+
+enum phase { QUEUED, PROVING, GRANTING, FLYING, DONE };
+
+struct ask {
+  struct dlk_list link;
+  struct dlk_grpc_call call;
+  struct dlk_ss_link *on;
+  dlk_ss_answer *answer;
+  void *who;
+  uint32_t tag;
+  enum dlk_ss_verb verb;
+  enum phase phase;
+  enum dlk_ss_rc rc;
+  const char *text;
+  int64_t sent;
+  uint32_t lock; /* of its folder's name; 0: all locks */
+  bool writes, watch, ranges, rides, created;
+  int64_t keep, keeper; /* KEEP: seconds, and the lease */
+  struct dlk_buf body;  /* the call's message */
+  char path[];
+};
+
+static const char *const verbs[] = {
+    [DLK_SS_CREATE] = "create", [DLK_SS_KEEP] = "keep",
+    [DLK_SS_MARK] = "mark",     [DLK_SS_DELETE] = "delete",
+    [DLK_SS_READ] = "read",     [DLK_SS_LIST] = "list",
+    [DLK_SS_COUNT] = "count",   [DLK_SS_PROVE] = "prove",
+    [DLK_SS_CLOCK] = "clock",   [DLK_SS_FOLDER] = "folder",
+    [DLK_SS_GUARD] = "guard",   [DLK_SS_PING] = "ping"};
+
+/* Replies' texts live on: the last few are kept, and more are not told. */
+static const char *keep_text(struct dlk_etcd_client *client, const char *text) {
+  for (size_t i = 0; i < DLK_ETCD_TEXTS; i++) {
+    if (!client->texts[i])
+      client->texts[i] = strdup(text);
+    if (client->texts[i] && strcmp(client->texts[i], text) == 0)
+      return client->texts[i];
+  }
+  return "the servers refuse it";
+}
+
+static void free_ask(struct ask *a) {
+  dlk_list_remove(&a->link);
+  dlk_grpc_drop(&a->call);
+  dlk_buf_free(&a->body);
+  free(a);
+}
+
+static struct ask *ask_at(struct dlk_list *l) {
+  return DLK_CONTAINER(l, struct ask, link);
+}
+
+/* ---- what is asked ---- */
+
+static struct dlk_etcd_bytes bytes_of(const struct dlk_buf *b) {
+  return (struct dlk_etcd_bytes){b->data ? b->data : "", b->len};
+}
+
+/* All names in the folder: the key ends with '/'. */
+static struct dlk_etcd_range names_in(const struct dlk_buf *folder) {
+  return (struct dlk_etcd_range){
+      .key = bytes_of(folder), .folder = true, .keys_only = true};
+}
+
+static void add_folder(struct dlk_buf *out, const char *path) {
+  const char *slash = strrchr(path, '/');
+  dlk_buf_add(out, path, (size_t)(slash - path) + 1);
+}
+
+static void put_create(struct dlk_ss_link *l, const struct dlk_ss_request *q,
+                       struct dlk_etcd_bytes key, struct dlk_buf *out) {
+  struct dlk_buf epoch = {0}, folder = {0};
+  dlk_etcd_epoch_key(l, &epoch);
+  add_folder(&folder, q->path);
+  const struct dlk_etcd_put put = {key, {q->data, q->len}, .lease = l->lease};
+  const struct dlk_etcd_range names = names_in(&folder);
+  if (epoch.failed || folder.failed) {
+    out->failed = true;
+  } else {
+    dlk_etcd_if(out, bytes_of(&epoch), DLK_ETCD_MOD, l->epoch);
+    dlk_etcd_do_put(out, &put);
+    dlk_etcd_do_range(out, DLK_ETCD_THEN, &names);
+  }
+  dlk_buf_free(&epoch);
+  dlk_buf_free(&folder);
+}
+
+static void put_count(struct dlk_buf *out, struct dlk_etcd_bytes key) {
+  const struct dlk_etcd_range there = {.key = key, .count_only = true};
+  dlk_etcd_do_range(out, DLK_ETCD_ELSE, &there);
+}
+
+/* "PUT", key, value and "DELETE", key, as many as there are. out NULL: only
+ * looks. */
+static bool put_guarded(const struct dlk_op *op, struct dlk_buf *out) {
+  size_t i = 0;
+  while (i < op->argc) {
+    bool puts = op->argv_len[i] == 3 && memcmp(op->argv[i], "PUT", 3) == 0;
+    bool ends = op->argv_len[i] == 6 && memcmp(op->argv[i], "DELETE", 6) == 0;
+    size_t n = puts ? 3 : 2;
+    if ((!puts && !ends) || i + n > op->argc || op->argv_len[i + 1] == 0)
+      return false;
+    struct dlk_etcd_bytes key = {op->argv[i + 1], op->argv_len[i + 1]};
+    const struct dlk_etcd_put put = {
+        key, {puts ? op->argv[i + 2] : "", puts ? op->argv_len[i + 2] : 0}};
+    if (out && puts)
+      dlk_etcd_do_put(out, &put);
+    else if (out)
+      dlk_etcd_do_delete(out, key);
+    i += n;
+  }
+  return i > 0;
+}
+
+const char *dlk_etcd_guard_error(void *client, const struct dlk_op *op) {
+  (void)client;
+  return put_guarded(op, NULL)
+             ? NULL
+             : "guard takes \"PUT\", key, value and \"DELETE\", key, one or "
+               "several, which are done together";
+}
+
+static void put_ranged(struct dlk_ss_link *l, const struct dlk_ss_request *q,
+                       struct dlk_etcd_bytes key, struct dlk_buf *out) {
+  struct dlk_buf folder = {0};
+  struct dlk_etcd_range r = {.key = key};
+  (void)l;
+  r.serializable = q->verb == DLK_SS_READ || q->verb == DLK_SS_COUNT;
+  r.keys_only = q->verb == DLK_SS_PROVE;
+  if (q->verb == DLK_SS_LIST || q->verb == DLK_SS_COUNT ||
+      q->verb == DLK_SS_PING) {
+    dlk_buf_addf(&folder, "%s/", q->verb == DLK_SS_PING ? "" : q->path);
+    r = names_in(&folder);
+    r.serializable = q->verb == DLK_SS_LIST ? !q->fresh : r.serializable;
+    r.count_only = q->verb != DLK_SS_LIST;
+    r.serializable |= q->verb == DLK_SS_COUNT;
+  }
+  if (q->verb == DLK_SS_PING)
+    r = (struct dlk_etcd_range){
+        .key = {l->client->base, strlen(l->client->base)}, .count_only = true};
+  out->failed |= folder.failed;
+  dlk_etcd_range(out, &r);
+  dlk_buf_free(&folder);
+}
+
+/* The message of a's call. */
+static void put_body(struct ask *a, const struct dlk_ss_request *q) {
+  struct dlk_ss_link *l = a->on;
+  struct dlk_buf *out = &a->body;
+  struct dlk_etcd_node node = {0}, own = {0};
+  dlk_etcd_node_of(&node, a->path);
+  if (q->own)
+    dlk_etcd_node_of(&own, q->own);
+  struct dlk_etcd_bytes key = bytes_of(&node.key), mine = bytes_of(&own.key);
+  struct dlk_etcd_put put = {key, {q->data, q->len}, .same_lease = true};
+  switch (q->verb) {
+  case DLK_SS_CREATE:
+    put_create(l, q, key, out);
+    break;
+  case DLK_SS_KEEP:
+    put.same_lease = false;
+    put.lease = a->keeper;
+    dlk_etcd_if(out, mine, DLK_ETCD_CREATE, own.created);
+    dlk_etcd_if(out, key, DLK_ETCD_CREATE, 0);
+    dlk_etcd_do_put(out, &put);
+    put_count(out, mine);
+    break;
+  case DLK_SS_MARK:
+    dlk_etcd_if(out, key, DLK_ETCD_MOD, q->version);
+    dlk_etcd_do_put(out, &put);
+    put_count(out, key);
+    break;
+  case DLK_SS_DELETE:
+    if (node.created != 0)
+      dlk_etcd_if(out, key, DLK_ETCD_CREATE, node.created);
+    if (q->mine)
+      dlk_etcd_if(out, key, DLK_ETCD_LEASE, l->lease);
+    dlk_etcd_do_delete(out, key);
+    break;
+  case DLK_SS_GUARD:
+    dlk_etcd_if(out, mine, DLK_ETCD_CREATE, own.created);
+    put_guarded(q->op, out);
+    break;
+  default:
+    a->ranges = true;
+    put_ranged(l, q, key, out);
+  }
+  out->failed |= node.key.failed || own.key.failed;
+  dlk_buf_free(&node.key);
+  dlk_buf_free(&own.key);
+}
+
+/* ---- how it goes on ---- */
+
+static void on_told(struct dlk_grpc_call *c);
+
+static bool call(struct ask *a, const char *method) {
+  struct dlk_grpc_call *c = &a->call;
+  dlk_grpc_drop(c);
+  c->method = method;
+  c->told = on_told;
+  c->owner = &a->on->grpc;
+  size_t mark = dlk_grpc_open(c);
+  if (a->phase == GRANTING)
+    dlk_etcd_grant(&c->out, a->keep, a->keeper);
+  else
+    dlk_buf_add(&c->out, a->body.data, a->body.len);
+  dlk_grpc_close(c, mark);
+  return !a->body.failed && dlk_grpc_start(&a->on->grpc, c);
+}
+
+static void end_ask(struct ask *a, enum dlk_ss_rc rc, const char *text) {
+  a->phase = DONE;
+  a->rc = rc;
+  a->text = text;
+}
+
+static void fly(struct ask *a) {
+  a->phase = FLYING;
+  if (!call(a, a->ranges ? "KV/Range" : "KV/Txn"))
+    end_ask(a, DLK_SS_MEMORY, "out of memory");
+}
+
+static bool keep_alive(struct ask *a) {
+  struct dlk_ss_link *l = a->on;
+  struct dlk_grpc_call *c = &l->keeper;
+  bool runs = c->on != NULL;
+  if (!runs) {
+    dlk_grpc_drop(c);
+    c->method = "Lease/LeaseKeepAlive";
+    c->streams = true;
+    c->told = dlk_etcd_kept;
+    c->owner = &l->grpc;
+  }
+  size_t mark = dlk_grpc_open(c);
+  dlk_etcd_lease(&c->out, l->lease);
+  dlk_grpc_close(c, mark);
+  if (!runs)
+    return dlk_grpc_start(&l->grpc, c);
+  dlk_grpc_more(c);
+  return !c->out.failed;
+}
+
+static void start(struct ask *a) {
+  struct dlk_ss_link *l = a->on;
+  const char *name = a->path + strlen(l->client->base);
+  if (DLK_TRACING)
+    dlk_ss_trace("etcd", l->host->now(l->host), "send", name, "%s",
+                 verbs[a->verb]);
+  a->sent = l->host->now(l->host);
+  switch (a->verb) {
+  case DLK_SS_CLOCK:
+  case DLK_SS_FOLDER:
+    end_ask(a, DLK_SS_OK, "");
+    break;
+  case DLK_SS_PROVE:
+    a->phase = PROVING;
+    if (!keep_alive(a))
+      end_ask(a, DLK_SS_MEMORY, "out of memory");
+    break;
+  case DLK_SS_KEEP:
+    a->phase = GRANTING;
+    if (!call(a, "Lease/LeaseGrant"))
+      end_ask(a, DLK_SS_MEMORY, "out of memory");
+    break;
+  default:
+    if (a->rides)
+      end_ask(a, DLK_SS_OK, "");
+    else
+      fly(a);
+  }
+}
+
+/* A1. */
+static bool may_start(const struct ask *a) {
+  const struct dlk_list *all = &a->on->asks;
+  for (struct dlk_list *at = all->next; at != &a->link; at = at->next) {
+    const struct ask *b = ask_at(at);
+    bool same = a->lock == b->lock || a->lock == 0 || b->lock == 0;
+    if (b->phase != DONE && same && (a->writes || b->writes))
+      return a->rides && b->verb == DLK_SS_CREATE && at->next == &a->link;
+  }
+  return true;
+}
+
+static void advance(struct dlk_ss_link *l) {
+  for (struct dlk_list *at = l->asks.next; at != &l->asks; at = at->next)
+    if (ask_at(at)->phase == QUEUED && may_start(ask_at(at)))
+      start(ask_at(at));
+  dlk_etcd_link_wake(l);
+}
+
+static enum dlk_ss_rc rc_of(const struct dlk_grpc_call *c) {
+  switch (c->status) {
+  case DLK_GRPC_OK:
+    return DLK_SS_OK;
+  case DLK_GRPC_DENIED:
+    return DLK_SS_NOAUTH;
+  case DLK_GRPC_EXHAUSTED:
+    return strstr(c->text, "too many requests") ? DLK_SS_THROTTLED
+                                                : DLK_SS_FAILED;
+  default:
+    return DLK_SS_FAILED;
+  }
+}
+
+static void on_told(struct dlk_grpc_call *c) {
+  struct ask *a = DLK_CONTAINER(c, struct ask, call);
+  struct dlk_ss_link *l = a->on;
+  if (dlk_etcd_link_lost(l, c))
+    return;
+  if (c->status == DLK_GRPC_NOT_FOUND && a->verb == DLK_SS_CREATE) {
+    dlk_etcd_link_end(l, DLK_SS_END_EXPIRED, "the lease ran out");
+    return;
+  }
+  enum dlk_ss_rc rc = rc_of(c);
+  if (rc == DLK_SS_OK && a->phase == GRANTING)
+    fly(a);
+  else
+    end_ask(a, rc, rc == DLK_SS_OK ? "" : keep_text(l->client, c->text));
+  if (dlk_etcd_deliver(l))
+    advance(l);
+}
+
+static struct ask *first_in(struct dlk_ss_link *l, enum phase phase) {
+  for (struct dlk_list *at = l->asks.next; at != &l->asks; at = at->next)
+    if (ask_at(at)->phase == phase)
+      return ask_at(at);
+  return NULL;
+}
+
+/* Keepalives are answered in their order. */
+void dlk_etcd_kept(struct dlk_grpc_call *c) {
+  struct dlk_ss_link *l =
+      (struct dlk_ss_link *)(void *)c->owner; /* its first member */
+  struct dlk_etcd_bytes m;
+  struct dlk_etcd_leased leased;
+  while (dlk_grpc_next(c, &m)) {
+    struct ask *a = first_in(l, PROVING);
+    if (!dlk_etcd_leased(m, &leased) || leased.ttl <= 0) {
+      dlk_etcd_link_end(l, DLK_SS_END_EXPIRED, "the lease ran out");
+      return;
+    }
+    if (a)
+      fly(a);
+  }
+  if (c->over)
+    dlk_etcd_link_lost(l, c);
+}
+
+/* ---- answers ---- */
+
+struct listed {
+  struct dlk_buf text;
+  char **names;
+  size_t count;
+};
+
+/* Of the base folder each lock once: its keys stand together. */
+static void add_lock(struct listed *out, struct dlk_etcd_bytes rest,
+                     struct dlk_etcd_bytes *last) {
+  const char *slash = memchr(rest.p, '/', rest.n);
+  size_t n = slash ? (size_t)(slash - rest.p) : 0;
+  if (n == 0 || rest.p[0] == '~' ||
+      (n == last->n && memcmp(rest.p, last->p, n) == 0))
+    return;
+  *last = (struct dlk_etcd_bytes){rest.p, n};
+  dlk_buf_add(&out->text, rest.p, n);
+  dlk_buf_add(&out->text, "", 1);
+  out->count++;
+}
+
+static bool read_names(struct ask *a, struct dlk_pb *kvs, struct listed *out) {
+  size_t skip = strlen(a->path) + 1;
+  bool base = strcmp(a->path, a->on->client->base) == 0;
+  struct dlk_etcd_bytes last = {"", 0};
+  struct dlk_etcd_kv kv;
+  while (dlk_etcd_next_kv(kvs, &kv)) {
+    if (kv.key.n <= skip)
+      continue;
+    struct dlk_etcd_bytes rest = {kv.key.p + skip, kv.key.n - skip};
+    if (base) {
+      add_lock(out, rest, &last);
+    } else if (!memchr(rest.p, '/', rest.n)) {
+      dlk_etcd_name(&out->text, rest, kv.created);
+      out->count++;
+    }
+  }
+  out->names = calloc(out->count + 1, sizeof *out->names);
+  if (!out->names || out->text.failed)
+    return false;
+  char *at = out->text.data;
+  for (size_t i = 0; i < out->count; i++, at += strlen(at) + 1)
+    out->names[i] = at;
+  return true;
+}
+
+/* From the data: etcd keeps no time. */
+static int64_t since(struct dlk_etcd_bytes data) {
+  const char *at = memmem(data.p, data.n, "\nsince=", 7);
+  char digits[20] = "";
+  size_t left = at ? (size_t)(data.p + data.n - at) - 7 : 0;
+  if (at)
+    memcpy(digits, at + 7, left < 19 ? left : 19);
+  return strtoll(digits, NULL, 10);
+}
+
+static bool read_node(struct ask *a, struct dlk_ss_reply *r,
+                      struct dlk_etcd_ranged *got) {
+  struct dlk_etcd_kv kv;
+  if (a->verb == DLK_SS_PROVE || a->verb == DLK_SS_READ)
+    r->rc = got->count > 0 ? DLK_SS_OK : DLK_SS_NONODE;
+  r->stat.children = got->count;
+  if (a->verb != DLK_SS_READ || r->rc != DLK_SS_OK)
+    return true;
+  if (!dlk_etcd_next_kv(&got->kvs, &kv))
+    return false;
+  r->data = kv.value.p;
+  r->len = kv.value.n;
+  r->stat.fence = kv.created;
+  r->stat.owner = kv.lease;
+  r->stat.version = kv.modified;
+  r->stat.ctime_ms = since(kv.value);
+  return true;
+}
+
+static void read_txn(struct ask *a, struct dlk_ss_reply *r,
+                     const struct dlk_etcd_did *did) {
+  bool done = did->succeeded;
+  int64_t revision = did->range.revision;
+  r->stat.version = r->stat.fence = revision;
+  r->stat.ctime_ms = a->sent / DLK_MS;
+  r->stat.owner = a->on->lease;
+  switch (a->verb) {
+  case DLK_SS_DELETE:
+    r->rc = done && did->deleted > 0 ? DLK_SS_OK : DLK_SS_NONODE;
+    break;
+  case DLK_SS_MARK:
+    r->rc = done                   ? DLK_SS_OK
+            : did->range.count > 0 ? DLK_SS_VERSION
+                                   : DLK_SS_NONODE;
+    break;
+  case DLK_SS_KEEP:
+    r->rc = done                   ? DLK_SS_OK
+            : did->range.count > 0 ? DLK_SS_EXISTS
+                                   : DLK_SS_NONODE;
+    break;
+  case DLK_SS_GUARD:
+    r->rc = done ? DLK_SS_OK : DLK_SS_NONODE;
+    break;
+  default: /* CREATE: an epoch that is over answers nobody */
+    r->rc = done ? DLK_SS_OK : DLK_SS_FAILED;
+    r->text = "the session's epoch is over";
+  }
+}
+
+/* Fills r from the call's answer; false: it is none. */
+static bool read_answer(struct ask *a, struct dlk_ss_reply *r,
+                        struct listed *names, struct dlk_buf *full) {
+  struct dlk_etcd_bytes m;
+  struct dlk_etcd_ranged got = {0};
+  struct dlk_etcd_did did;
+  if (a->verb == DLK_SS_CLOCK || a->verb == DLK_SS_FOLDER)
+    return true;
+  if (!dlk_grpc_next(&a->call, &m))
+    return false;
+  if (a->ranges && !a->rides) {
+    if (!dlk_etcd_ranged(m, &got))
+      return false;
+  } else if (!dlk_etcd_did(m, &did)) {
+    return false;
+  } else if (a->rides) {
+    got = did.range;
+  } else {
+    read_txn(a, r, &did);
+  }
+  if (a->verb == DLK_SS_LIST) {
+    if (!read_names(a, &got.kvs, names))
+      r->rc = DLK_SS_MEMORY;
+    r->names = names->names;
+    r->count = names->count;
+  } else if (a->ranges && !read_node(a, r, &got)) {
+    return false;
+  }
+  if (a->verb == DLK_SS_CREATE && r->rc == DLK_SS_OK) {
+    dlk_buf_addf(full, "%s", a->path);
+    dlk_etcd_number(full, r->stat.fence);
+    r->path = full->data;
+    r->rc = full->failed ? DLK_SS_MEMORY : DLK_SS_OK;
+  }
+  if (a->watch && r->rc == DLK_SS_OK &&
+      !dlk_etcd_watch_path(a->on, a->path, a->verb == DLK_SS_LIST,
+                           got.revision))
+    r->rc = DLK_SS_MEMORY;
+  return !got.kvs.bad;
+}
+
+/* The create's list is that of the ask behind it (A2). */
+static void hand_on(struct ask *a) {
+  struct ask *next = a->link.next != &a->on->asks ? ask_at(a->link.next) : NULL;
+  if (a->verb != DLK_SS_CREATE || !next || !next->rides)
+    return;
+  next->rc = a->rc;
+  next->text = a->text;
+  next->sent = a->sent;
+  dlk_buf_add(&next->call.in, a->call.in.data, a->call.in.len);
+  if (next->call.in.failed)
+    end_ask(next, DLK_SS_MEMORY, "out of memory");
+}
+
+/* False: the answer broke the protocol, and the connection is lost. */
+static bool answer(struct ask *a) {
+  struct dlk_ss_link *l = a->on;
+  struct listed names = {0};
+  struct dlk_buf full = {0};
+  struct dlk_ss_reply r = {.rc = a->rc, .text = a->text, .sent = a->sent};
+  hand_on(a);
+  r.stat.mtime_ms = a->sent / DLK_MS;
+  bool ok = r.rc != DLK_SS_OK || read_answer(a, &r, &names, &full);
+  if (ok) {
+    dlk_ss_answer *told = a->answer;
+    dlk_list_remove(&a->link);
+    told(a->who, a->tag, &r);
+    free_ask(a);
+  }
+  free(names.names);
+  dlk_buf_free(&names.text);
+  dlk_buf_free(&full);
+  if (!ok)
+    dlk_net_conn_lost(&l->grpc.net, "the server's answer broke the protocol");
+  return ok;
+}
+
+bool dlk_etcd_deliver(struct dlk_ss_link *l) {
+  if (l->delivering)
+    return !l->closed;
+  l->delivering = true;
+  while (!l->closed && !dlk_list_empty(&l->asks) &&
+         ask_at(l->asks.next)->phase == DONE)
+    if (!answer(ask_at(l->asks.next)))
+      break;
+  l->delivering = false;
+  dlk_etcd_link_busy(l);
+  return !l->closed;
+}
+
+void dlk_etcd_asks_end(struct dlk_ss_link *l, const char *why) {
+  struct dlk_list all;
+  dlk_list_take(&l->asks, &all);
+  const struct dlk_ss_reply cut = {
+      .rc = DLK_SS_CUT, .text = why ? keep_text(l->client, why) : ""};
+  while (!dlk_list_empty(&all)) {
+    struct ask *a = ask_at(all.next);
+    dlk_list_remove(&a->link);
+    if (why && !l->closed)
+      a->answer(a->who, a->tag, &cut);
+    free_ask(a);
+  }
+  dlk_etcd_link_busy(l);
+}
+
+int64_t dlk_etcd_oldest(const struct dlk_ss_link *l) {
+  for (struct dlk_list *at = l->asks.next; at != &l->asks; at = at->next) {
+    const struct ask *a = ask_at(at);
+    if (a->phase == FLYING || a->phase == PROVING || a->phase == GRANTING)
+      return a->sent;
+  }
+  return -1;
+}
+
+/* ---- send ---- */
+
+static uint32_t hash(const char *p, size_t n) {
+  uint32_t h = 2166136261u;
+  for (size_t i = 0; i < n; i++)
+    h = (h ^ (unsigned char)p[i]) * 16777619u;
+  return h ? h : 1;
+}
+
+static uint32_t lock_of(const struct dlk_ss_link *l,
+                        const struct dlk_ss_request *q, const char *path) {
+  bool folder = q->verb == DLK_SS_LIST || q->verb == DLK_SS_COUNT;
+  const char *slash = folder ? NULL : strrchr(path, '/');
+  if (folder && strcmp(path, l->client->base) == 0)
+    return 0;
+  return hash(path, slash ? (size_t)(slash - path) : strlen(path));
+}
+
+/* A2. */
+static bool rides(const struct dlk_ss_link *l, const struct dlk_ss_request *q) {
+  if (q->verb != DLK_SS_LIST || q->fresh || q->watch ||
+      dlk_list_empty(&l->asks))
+    return false;
+  const struct ask *last = ask_at(l->asks.prev);
+  size_t n = strlen(q->path);
+  return last->verb == DLK_SS_CREATE && last->phase != DONE &&
+         strncmp(last->path, q->path, n) == 0 && last->path[n] == '/';
+}
+
+static void set_keeper(struct ask *a) {
+  struct dlk_host *host = a->on->host;
+  uint64_t id;
+  int64_t now = host->now(host) / DLK_MS;
+  int64_t left = dlk_etcd_until_ms(a->path) - now;
+  host->random(host, &id, sizeof id);
+  a->keeper = (int64_t)(id >> 1 | 1);
+  a->keep = left > 0 ? left / 1000 + 1 : 1;
+}
+
+bool dlk_etcd_send(struct dlk_ss_link *l, const struct dlk_ss_request *q,
+                   dlk_ss_answer *answer_to, void *who, uint32_t tag) {
+  const char *path = q->path ? q->path : q->own ? q->own : l->client->base;
+  size_t len = strlen(path);
+  struct ask *a = l->up && !l->closed ? calloc(1, sizeof *a + len + 1) : NULL;
+  if (!a)
+    return false;
+  memcpy(a->path, path, len);
+  a->on = l;
+  a->answer = answer_to;
+  a->who = who;
+  a->tag = tag;
+  a->verb = q->verb;
+  a->writes = q->verb <= DLK_SS_DELETE || q->verb == DLK_SS_GUARD;
+  a->watch = q->watch;
+  a->lock = lock_of(l, q, path);
+  a->rides = rides(l, q);
+  a->ranges = a->rides;
+  dlk_list_init(&a->call.link);
+  if (q->verb == DLK_SS_KEEP)
+    set_keeper(a);
+  if (!a->rides && q->verb != DLK_SS_CLOCK && q->verb != DLK_SS_FOLDER)
+    put_body(a, q);
+  dlk_list_append(&l->asks, &a->link);
+  if (a->body.failed) {
+    free_ask(a);
+    return false;
+  }
+  if (may_start(a))
+    start(a);
+  dlk_etcd_link_wake(l);
+  dlk_etcd_link_busy(l);
+  return true;
+}

@@ -1,0 +1,101 @@
+/* The etcd store: checks open()'s options and puts the recipe (store/session)
+ * on the driver. */
+#include "store/session/etcd/etcd.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/session/etcd/driver.h"
+#include "store/session/query/submit.h"
+
+#define PORT 2379
+
+static const char *prefix(const char *given) {
+  return given && *given ? given : "/dlock";
+}
+
+static enum dlk_code fail(struct dlk_error *err, enum dlk_code code,
+                          const struct dlk_conf *conf, const char *why) {
+  return dlk_error_set(err, code, "%s: %s", conf->shown, why);
+}
+
+/* "/a/b" */
+static bool is_folder(const char *p) {
+  size_t n = strlen(p);
+  return p[0] == '/' && n > 1 && p[n - 1] != '/' && !strstr(p, "//");
+}
+
+static enum dlk_code check(const struct dlk_conf *conf, int64_t timeout,
+                           struct dlk_error *err) {
+  static const char *const known[] = {"session_timeout", "tls", "tls_library",
+                                      "insecure", NULL};
+  if (conf->host_count == 0)
+    return fail(err, DLK_INVALID, conf, "names no server");
+  if (!is_folder(conf->prefix))
+    return fail(err, DLK_INVALID, conf, "a prefix is like /dlock");
+  if (timeout < DLK_SEC || timeout > 86400 * DLK_SEC)
+    return fail(err, DLK_INVALID, conf,
+                "session_timeout must be from 1 to 86400 seconds");
+  if (conf->password && !conf->username)
+    return fail(err, DLK_INVALID, conf, "a password needs a username");
+  return dlk_option_check(&conf->options, known, conf->shown, err);
+}
+
+static bool fill(struct dlk_etcd_client *client) {
+  const struct dlk_conf *conf = &client->conf;
+  struct dlk_buf base = {0};
+  const char *path =
+      conf->path && strcmp(conf->path, "/") != 0 ? conf->path : "";
+  dlk_buf_addf(&base, "%s%s", path, conf->prefix);
+  dlk_buf_add(&base, "", 1);
+  client->base = base.data;
+  client->members = calloc(conf->host_count, sizeof *client->members);
+  for (size_t i = 0; client->members && i < conf->host_count; i++)
+    client->members[i] = (struct dlk_net_address){
+        .host = conf->hosts[i].host,
+        .port = conf->hosts[i].port ? conf->hosts[i].port : PORT,
+        .tls = client->tls};
+  return !base.failed && client->members;
+}
+
+static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
+                            void **out, struct dlk_error *err) {
+  int64_t timeout = dlk_option_ns(&conf->options, "session_timeout", 0);
+  enum dlk_code code = check(conf, timeout, err);
+  struct dlk_net_tls *tls = NULL;
+  if (code == DLK_OK && strcmp(conf->scheme, "etcds") == 0)
+    code = dlk_net_tls_new(conf, "h2", &tls, err);
+  if (code != DLK_OK)
+    return code;
+  struct dlk_etcd_client *client = calloc(1, sizeof *client);
+  *out = NULL;
+  if (client) {
+    client->host = host;
+    client->conf = *conf;
+    client->tls = tls;
+    dlk_list_init(&client->links);
+    if (fill(client))
+      *out = dlk_ss_create(host, conf, &dlk_etcd_driver, client, client->base,
+                           timeout);
+    else
+      dlk_etcd_driver.free_client(client);
+  } else {
+    dlk_net_tls_free(tls);
+  }
+  return *out ? DLK_OK : fail(err, DLK_UNAVAILABLE, conf, "out of memory");
+}
+
+const struct dlk_store_type dlk_etcd_store = {
+    .abi = DLK_STORE_ABI,
+    .name = "etcd",
+    .op_size = sizeof(struct dlk_ss_op_data),
+    .lease_size = sizeof(struct dlk_ss_lease_data),
+    .stop_wait = DLK_STOP_WAIT,
+    .prefix = prefix,
+    .create = create,
+    .submit = dlk_ss_submit,
+    .cancel = dlk_ss_cancel,
+    .renew = dlk_ss_renew,
+    .stop = dlk_ss_stop,
+    .destroy = dlk_ss_destroy,
+};

@@ -1,0 +1,158 @@
+-- etcd for specs: private members on free loopback ports, to be killed, stopped
+-- and started again, and etcdctl, which looks at them from outside.
+--
+--   local e = etcd.start { members = 3 }; e.url; e[1]:kill(); e:stop()
+--   etcd.ctl(e.url, "get", "/dlock", "--prefix", "--keys-only")
+
+local loop = require "spec.support.loop"
+local process = require "spec.support.process"
+local server = require "spec.support.server"
+
+local etcd = {}
+etcd.__index = etcd
+local member = {}
+member.__index = member
+
+--- What etcdctl says to these words, of the servers of `url`; nil, message.
+function etcd.ctl(url, ...)
+  local scheme, authority = url:match("^(etcds?)://([^/]*)")
+  local user, hosts = authority:match("^([^@]*)@(.*)$")
+  hosts = hosts or authority
+  local command = { "env", "ETCDCTL_API=3", "etcdctl", "--endpoints",
+    (scheme == "etcds" and "https://" or "")
+      .. hosts:gsub(",", scheme == "etcds" and ",https://" or ",") }
+  if user then
+    command[#command + 1] = "--user=" .. user
+  end
+  for _, word in ipairs { ... } do command[#command + 1] = word end
+  local status, out, err = process.run { command = command, timeout = 30 }
+  if status ~= 0 then
+    return nil, tostring(err) .. tostring(out)
+  end
+  return out
+end
+
+--- The names of all keys that begin with prefix.
+function etcd.keys(url, prefix)
+  local found = {}
+  local out = assert(etcd.ctl(url, "get", prefix, "--prefix", "--keys-only"))
+  for key in out:gmatch("[^\n]+") do found[#found + 1] = key end
+  return found
+end
+
+local function command_line(self, opts, cluster)
+  local scheme = opts.tls and "https" or "http"
+  local cmd = { "etcd", "--name", self.name, "--data-dir", self.dir .. "/data",
+    "--listen-client-urls", scheme .. "://127.0.0.1:" .. self.port,
+    "--advertise-client-urls", scheme .. "://127.0.0.1:" .. self.port,
+    "--listen-peer-urls", "http://127.0.0.1:" .. self.peer,
+    "--initial-advertise-peer-urls", "http://127.0.0.1:" .. self.peer,
+    "--initial-cluster", cluster, "--heartbeat-interval", "50",
+    "--election-timeout", "500" }
+  if opts.tls then
+    for name, file in pairs { ["--cert-file"] = "server.crt",
+        ["--key-file"] = "server.key", ["--trusted-ca-file"] = "ca.crt" } do
+      cmd[#cmd + 1], cmd[#cmd + 2] = name, opts.tls:path(file)
+    end
+    cmd[#cmd + 1] = "--client-cert-auth"
+  end
+  for _, word in ipairs(opts.arguments or {}) do cmd[#cmd + 1] = word end
+  return cmd
+end
+
+local function is_ready(log)
+  return log:find("ready to serve client requests", 1, true)
+end
+
+local function launch(self, ready)
+  local log
+  self.server, log = server.spawn(self.cmd, self.dir .. "/etcd.log",
+    ready or is_ready, 60)
+  self.pid = self.server and self.server.pid
+  return self.server and self, log
+end
+
+local function new(opts, new_dir)
+  local self, cluster, hosts = setmetatable({}, etcd), {}, {}
+  for i = 1, opts.members or 1 do
+    local dir = new_dir and new_dir(i) or server.new_dir()
+    self[i] = setmetatable({ name = "m" .. i, dir = dir,
+      port = server.free_port(), peer = server.free_port() }, member)
+    cluster[i] = ("m%d=http://127.0.0.1:%d"):format(i, self[i].peer)
+    hosts[i] = "127.0.0.1:" .. self[i].port
+  end
+  for _, one in ipairs(self) do
+    one.cmd = command_line(one, opts, table.concat(cluster, ","))
+    one.url = (opts.tls and "etcds" or "etcd") .. "://127.0.0.1:" .. one.port
+  end
+  self.url = (opts.tls and "etcds://" or "etcd://") .. table.concat(hosts, ",")
+  return self
+end
+
+--- Starts members (1) of one cluster. opts: members, tls (certificates, which
+--- then ask for the client's), arguments (of etcd).
+function etcd.start(opts, new_dir)
+  opts = opts or {}
+  return server.retry(function()
+    local self, log = new(opts, new_dir), nil
+    for _, one in ipairs(self) do -- they only serve together
+      local up
+      up, log = launch(one, #self > 1 and function() return true end)
+      if not up then
+        self:stop()
+        return nil, log
+      end
+    end
+    for _, one in ipairs(self) do
+      if not loop.look(60, function()
+        return is_ready(server.read_file(one.dir .. "/etcd.log"))
+      end) then
+        log = server.read_file(one.dir .. "/etcd.log")
+        self:stop()
+        return nil, log
+      end
+    end
+    return self
+  end)
+end
+
+--- The number of the leader, or nil.
+function etcd:leader()
+  for i, one in ipairs(self) do
+    local out = etcd.ctl(one.url, "endpoint", "status",
+      "--command-timeout=1s")
+    if out and out:match("^[^,]*,[^,]*,[^,]*,[^,]*, (%a+)") == "true" then
+      return i
+    end
+  end
+end
+
+function etcd:stop()
+  for _, one in ipairs(self) do
+    if one.dir then
+      if one.server then
+        one.server:kill()
+      end
+      server.remove_dir(one.dir)
+      one.dir = nil
+    end
+  end
+end
+
+function member:kill()
+  return self.server:kill()
+end
+
+function member:start_again()
+  assert(launch(self))
+end
+
+function member:pause()
+  return self.server:pause()
+end
+
+function member:resume()
+  return self.server:resume()
+end
+
+return etcd

@@ -144,7 +144,8 @@ static const struct {
     {SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED, DLK_DENIED, WANTS},
     {SSL_R_TLSV1_ALERT_UNKNOWN_CA, DLK_DENIED,
      REFUSED "its CA is not the server's (tls-ca-cert-file)"},
-    {SSL_R_SSLV3_ALERT_BAD_CERTIFICATE, DLK_DENIED, REFUSED "it is broken"},
+    {SSL_R_SSLV3_ALERT_BAD_CERTIFICATE, DLK_DENIED,
+     REFUSED "it is broken, or its CA is not the server's"},
     {SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE, DLK_DENIED,
      REFUSED "it is not made for clients"},
     {SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED, DLK_DENIED, REFUSED "it expired"},
@@ -184,9 +185,10 @@ void dlk_tls_reason(const struct dlk_tls_seen *seen, bool greeted,
     unverified(seen, fault);
     return;
   }
-  /* TLS 1.2 has no alert for a missing certificate. */
-  if (reason == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE && seen->asked &&
-      !seen->shown)
+  /* TLS 1.2 has no alert for a missing certificate, and Go sends this one. */
+  bool unsaid = reason == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE ||
+                reason == SSL_R_SSLV3_ALERT_BAD_CERTIFICATE;
+  if (unsaid && seen->asked && !seen->shown)
     reason = SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED;
   for (size_t i = 0; reason && i < sizeof known / sizeof known[0]; i++)
     if (known[i].reason == reason) {

@@ -56,6 +56,9 @@ local ORDER = {
   zookeeper = { "engine request", "zookeeper send", "zookeeper answer",
     "zookeeper grant", "engine grant", "engine end", "engine request",
     "engine leave", "engine end" },
+  etcd = { "engine request", "etcd send", "etcd answer", "etcd grant",
+    "engine grant", "engine end", "engine request", "engine leave",
+    "etcd send", "etcd answer", "engine end" },
   file = { "engine request", "file grant", "engine grant", "engine end",
     "engine request", "engine leave", "engine end" },
 }

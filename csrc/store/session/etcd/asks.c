@@ -78,6 +78,20 @@ static struct ask *ask_at(struct dlk_list *l) {
   return DLK_CONTAINER(l, struct ask, link);
 }
 
+static void trace(const struct ask *a, const char *event, enum dlk_ss_rc rc) {
+  static const char *const words[] = {[DLK_SS_NONODE] = ", no such key",
+                                      [DLK_SS_EXISTS] = ", it exists",
+                                      [DLK_SS_VERSION] = ", written since",
+                                      [DLK_SS_NOAUTH] = ", denied",
+                                      [DLK_SS_FAILED] = ", failed"};
+  const struct dlk_ss_link *l = a->on;
+  int64_t now = l->host->now(l->host);
+  if (!DLK_TRACING)
+    return;
+  dlk_ss_trace("etcd", now, event, a->path, "%s%s", verbs[a->verb],
+               words[rc] ? words[rc] : "");
+}
+
 /* ---- what is asked ---- */
 
 static struct dlk_etcd_bytes bytes_of(const struct dlk_buf *b) {
@@ -130,7 +144,9 @@ static bool put_guarded(const struct dlk_op *op, struct dlk_buf *out) {
       return false;
     struct dlk_etcd_bytes key = {op->argv[i + 1], op->argv_len[i + 1]};
     const struct dlk_etcd_put put = {
-        key, {puts ? op->argv[i + 2] : "", puts ? op->argv_len[i + 2] : 0}};
+        key,
+        {puts ? op->argv[i + 2] : "", puts ? op->argv_len[i + 2] : 0},
+        .lease = 0};
     if (out && puts)
       dlk_etcd_do_put(out, &put);
     else if (out)
@@ -271,10 +287,7 @@ static bool keep_alive(struct ask *a) {
 
 static void start(struct ask *a) {
   struct dlk_ss_link *l = a->on;
-  const char *name = a->path + strlen(l->client->base);
-  if (DLK_TRACING)
-    dlk_ss_trace("etcd", l->host->now(l->host), "send", name, "%s",
-                 verbs[a->verb]);
+  trace(a, "send", DLK_SS_OK);
   a->sent = l->host->now(l->host);
   switch (a->verb) {
   case DLK_SS_CLOCK:
@@ -319,17 +332,12 @@ static void advance(struct dlk_ss_link *l) {
 }
 
 static enum dlk_ss_rc rc_of(const struct dlk_grpc_call *c) {
-  switch (c->status) {
-  case DLK_GRPC_OK:
+  if (c->status == DLK_GRPC_OK)
     return DLK_SS_OK;
-  case DLK_GRPC_DENIED:
+  if (dlk_etcd_denied(c))
     return DLK_SS_NOAUTH;
-  case DLK_GRPC_EXHAUSTED:
-    return strstr(c->text, "too many requests") ? DLK_SS_THROTTLED
-                                                : DLK_SS_FAILED;
-  default:
-    return DLK_SS_FAILED;
-  }
+  return strstr(c->text, "too many requests") ? DLK_SS_THROTTLED
+                                              : DLK_SS_FAILED;
 }
 
 static void on_told(struct dlk_grpc_call *c) {
@@ -546,9 +554,9 @@ static bool answer(struct ask *a) {
   r.stat.mtime_ms = a->sent / DLK_MS;
   bool ok = r.rc != DLK_SS_OK || read_answer(a, &r, &names, &full);
   if (ok) {
-    dlk_ss_answer *told = a->answer;
     dlk_list_remove(&a->link);
-    told(a->who, a->tag, &r);
+    trace(a, "answer", r.rc);
+    a->answer(a->who, a->tag, &r);
     free_ask(a);
   }
   free(names.names);

@@ -178,7 +178,7 @@ static void denied(struct dlk_ss_link *l, const struct dlk_grpc_call *c) {
   dlk_etcd_link_end(l, DLK_SS_END_DENIED, c->text);
 }
 
-static bool is_denial(const struct dlk_grpc_call *c) {
+bool dlk_etcd_denied(const struct dlk_grpc_call *c) {
   return c->status == DLK_GRPC_DENIED ||
          (c->status == DLK_GRPC_INVALID &&
           (strstr(c->text, "authentication failed") ||
@@ -190,7 +190,7 @@ static bool was_good(struct dlk_ss_link *l, const struct dlk_grpc_call *c) {
   if (c->status == DLK_GRPC_OK)
     return true;
   struct dlk_error why;
-  if (is_denial(c)) {
+  if (dlk_etcd_denied(c)) {
     denied(l, c);
   } else if (c->status == DLK_GRPC_NOT_FOUND && l->lease != 0) {
     dlk_etcd_link_end(l, DLK_SS_END_EXPIRED, "the lease ran out");

@@ -44,6 +44,7 @@ void dlk_etcd_link_wake(struct dlk_ss_link *l);
 void dlk_etcd_link_busy(struct dlk_ss_link *l);
 /* "/dlock/~7587862094fe" */
 void dlk_etcd_epoch_key(const struct dlk_ss_link *l, struct dlk_buf *out);
+bool dlk_etcd_denied(const struct dlk_grpc_call *c);
 /* The call ended by the connection's fault: the connection is dropped. */
 bool dlk_etcd_link_lost(struct dlk_ss_link *l, const struct dlk_grpc_call *c);
 

@@ -1,6 +1,8 @@
 /* Words for errors, and where a lock's folder is: base "/" escaped key. */
 #include "store/session/recipe/store.h"
 
+#include <string.h>
+
 static void word(struct dlk_ss_store *st, const struct dlk_op *op,
                  enum dlk_code code, struct dlk_error *err) {
   char key[DLK_QUOTED_MAX];
@@ -14,10 +16,9 @@ static void word(struct dlk_ss_store *st, const struct dlk_op *op,
   else if (code == DLK_UNAVAILABLE && st->sessions.shut)
     dlk_error_set(err, code, "%s: %s at %s %s", key, d->name, at, d->shut);
   else if (code == DLK_UNAVAILABLE)
-    dlk_error_set(err, code,
-                  "%s: %s at %s did not answer in time%s%s; is it up, and has "
-                  "it a quorum?",
-                  key, d->name, at, why[0] ? ": " : "", why);
+    dlk_error_set(err, code, "%s: %s at %s did not answer in time%s%s%s", key,
+                  d->name, at, why[0] ? ": " : "", why,
+                  strchr(why, '?') ? "" : "; is it up, and has it a quorum?");
   else if (code == DLK_DENIED && st->sessions.refused)
     dlk_error_set(err, code, "%s: %s", key, why);
   else if (code == DLK_DENIED && st->sessions.barred)

@@ -326,7 +326,12 @@ static bool take(struct dlk_net_conn *n, const char *bytes, size_t len) {
   }
   const struct nghttp2_session *h2 = g->h2;
   dlk_grpc_flush(g);
-  return g->h2 == h2;
+  if (g->h2 != h2)
+    return false;
+  if (nghttp2_session_want_read(g->h2))
+    return true;
+  not_etcd(n); /* nghttp2 has said GOAWAY */
+  return false;
 }
 
 static void closed(struct dlk_net_conn *n) {

@@ -358,7 +358,7 @@ return function(t, it, timed)
         or assert(a:rwlock(key)):read()
       local lease, told = assert(kind:acquire()), 0
       assert.is_true(b:revoke(key))
-      if not t.subject.portable then -- their notice comes by itself
+      if not t.subject.hears_late then -- their notice comes by itself
         t:eventually("heard", function() return lease:revoked() end, 5)
       end
       lease:on_revoke(function(one) told = told + (one == lease and 1 or 5) end)

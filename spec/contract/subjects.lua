@@ -31,10 +31,12 @@ local function names(client, pattern)
 end
 
 -- hands_over: with fair = false a lock may be handed on inside a process.
+-- hears_late: of a revoke a holder may hear only by its next request.
 -- plain: names the servers, for what others than dlock do there.
 -- way: its number among those of which a run takes one by lot.
 local function new_redis(name, url_of, plain)
-  local on = { name = name, portable = true, hands_over = true }
+  local on = { name = name, portable = true, hands_over = true,
+    hears_late = true }
 
   function on.url()
     return required(url_of)
@@ -244,7 +246,7 @@ function on_zookeeper.buried(key, n)
   buried(on_zookeeper, key, n)
 end
 
-local on_etcd = { name = "etcd" }
+local on_etcd = { name = "etcd", portable = true }
 
 function on_etcd.url()
   return required("DLOCK_TEST_ETCD")

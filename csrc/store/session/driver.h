@@ -58,7 +58,16 @@ enum dlk_ss_verb {
   DLK_SS_FOLDER,
   DLK_SS_GUARD, /* op->argv's write, if `own` exists. Lost: not repeated.
                    stat.version: what SET made; -1: none */
-  DLK_SS_PING   /* any read */
+  DLK_SS_PING,  /* any read */
+  /* If `portable`. A detached node is bound to itself for `ms`, and beside it
+   * is a mark with `data`, which PROLONG replaces and the last two read. */
+  DLK_SS_DETACH,  /* stat.version: the mark's; data: the node's. Lost:
+                     sent again */
+  DLK_SS_PROLONG, /* of the mark's `version`, else NONODE; so are those below.
+                     Lost: sent again */
+  DLK_SS_ATTACH,  /* to this session. Lost: sent again, `attempt`: if the node
+                     is, it was done */
+  DLK_SS_DETACHED
 };
 
 struct dlk_ss_request {
@@ -68,9 +77,9 @@ struct dlk_ss_request {
   size_t len;
   int64_t version; /* MARK */
   unsigned attempt;
+  int64_t ms; /* DETACH, PROLONG */
   bool watch, fresh;
   bool prune;      /* DELETE: its folder, too, if empty and kept otherwise */
-  bool mine;       /* DELETE: only if bound to this session */
   bool leads;      /* another follows at once: answer both together */
   const char *own; /* KEEP, GUARD: must exist */
   const struct dlk_op *op; /* GUARD */
@@ -163,6 +172,7 @@ struct dlk_ss_driver {
   const char *denied_user, *denied_nobody, *shut;
   size_t watch_bytes; /* most bytes of watched paths a session */
   const struct dlk_ss_rule *rule;
+  bool portable; /* and no node of ours is there that nobody claims: D2 holds */
   /* Too near the counter's end to tell the order. NULL: there are none. */
   bool (*worn)(int64_t number);
   /* In the background. client: the driver's, shared by a store's sessions.

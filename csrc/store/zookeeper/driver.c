@@ -397,6 +397,8 @@ static bool send(struct dlk_ss_link *l, const struct dlk_ss_request *q,
     r.verb = DLK_ZK_EXISTS_VERB;
     r.path = "/";
     break;
+  default: /* of portable leases */
+    return false;
   }
   return pass(l, &r, answer, who, tag);
 }

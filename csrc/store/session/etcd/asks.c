@@ -1,24 +1,26 @@
 /* The recipe's requests as etcd's.
  *
- * A contender is a key on the session's lease; its fence is the
+ * A contender is a key on the session's lease. Its fence is the
  * create_revision, which rises with each write of the cluster. Folders are
  * prefixes: there is nothing to make. Each write of a node is a transaction
  * that compares: a contender's create_revision (its name has it), a mark the
  * mod_revision that was read, a create the epoch (link.c, E1).
  *
- * A1. etcd does calls side by side, so order (D1) is kept here: an ask begins
- *     when no earlier one of the same lock, of which one writes, is under way;
- *     and all are answered in the order in which they came.
+ * A1. etcd does calls side by side, so order (D1) is kept here. An ask begins
+ *     when no earlier one of the same lock, of which one writes, is under way.
+ *     All are answered in the order in which they came.
  * A2. A create lists the lock in its own transaction. The LIST that follows at
  *     once (`leads`) is answered by that: an acquire is one round trip.
  * A3. A LIST that is not fresh, and a READ, are the member's own
- * (serializable): it has applied what it answered to this connection, and
- * link.c, E2. A4. The servers show no clock. CLOCK is ours, and a stand-in's
- * end is for its maker alone (names.c); for all others its own lease ends it.
+ *     (serializable): it has applied what it answered here (link.c, E2).
+ * A4. The servers show no clock. CLOCK is ours. A stand-in's end is for its
+ *     maker alone (names.c); for all others its own lease ends it.
+ * A5. A detached node's mark is "<its key>/d". A detach compares the epoch, so
+ *     a lost one is not done after its repetition.
  *
  *   QUEUED -> FLYING                   start
  *   QUEUED -> PROVING -> FLYING        PROVE: the keepalive, then the read
- *   QUEUED -> GRANTING -> FLYING       KEEP: the stand-in's lease
+ *   QUEUED -> GRANTING -> FLYING       KEEP, DETACH, PROLONG: the key's lease
  *   QUEUED -> DONE, FLYING -> DONE     until then delivered */
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,8 +44,8 @@ struct ask {
   const char *text;
   int64_t sent;
   uint32_t lock; /* of its folder's name; 0: all locks */
-  bool writes, watch, ranges, rides, created;
-  int64_t keep, keeper; /* KEEP: seconds, and the lease */
+  bool writes, watch, ranges, rides, again;
+  int64_t keep, keeper; /* of a lease of its own: seconds, and its id */
   struct dlk_buf body;  /* the call's message */
   char path[];
 };
@@ -54,7 +56,9 @@ static const char *const verbs[] = {
     [DLK_SS_READ] = "read",     [DLK_SS_LIST] = "list",
     [DLK_SS_COUNT] = "count",   [DLK_SS_PROVE] = "prove",
     [DLK_SS_CLOCK] = "clock",   [DLK_SS_FOLDER] = "folder",
-    [DLK_SS_GUARD] = "guard",   [DLK_SS_PING] = "ping"};
+    [DLK_SS_GUARD] = "guard",   [DLK_SS_PING] = "ping",
+    [DLK_SS_DETACH] = "detach", [DLK_SS_PROLONG] = "prolong",
+    [DLK_SS_ATTACH] = "attach", [DLK_SS_DETACHED] = "detached"};
 
 /* Replies' texts live on: the last few are kept, and more are not told. */
 static const char *keep_text(struct dlk_etcd_client *client, const char *text) {
@@ -109,21 +113,25 @@ static void add_folder(struct dlk_buf *out, const char *path) {
   dlk_buf_add(out, path, (size_t)(slash - path) + 1);
 }
 
+static void if_epoch(struct dlk_ss_link *l, struct dlk_buf *out) {
+  struct dlk_buf epoch = {0};
+  dlk_etcd_epoch_key(l, &epoch);
+  out->failed |= epoch.failed;
+  if (!epoch.failed)
+    dlk_etcd_if(out, bytes_of(&epoch), DLK_ETCD_MOD, l->epoch);
+  dlk_buf_free(&epoch);
+}
+
 static void put_create(struct dlk_ss_link *l, const struct dlk_ss_request *q,
                        struct dlk_etcd_bytes key, struct dlk_buf *out) {
-  struct dlk_buf epoch = {0}, folder = {0};
-  dlk_etcd_epoch_key(l, &epoch);
+  struct dlk_buf folder = {0};
   add_folder(&folder, q->path);
   const struct dlk_etcd_put put = {key, {q->data, q->len}, .lease = l->lease};
   const struct dlk_etcd_range names = names_in(&folder);
-  if (epoch.failed || folder.failed) {
-    out->failed = true;
-  } else {
-    dlk_etcd_if(out, bytes_of(&epoch), DLK_ETCD_MOD, l->epoch);
-    dlk_etcd_do_put(out, &put);
-    dlk_etcd_do_range(out, DLK_ETCD_THEN, &names);
-  }
-  dlk_buf_free(&epoch);
+  out->failed |= folder.failed;
+  if_epoch(l, out);
+  dlk_etcd_do_put(out, &put);
+  dlk_etcd_do_range(out, DLK_ETCD_THEN, &names);
   dlk_buf_free(&folder);
 }
 
@@ -187,6 +195,41 @@ static void put_ranged(struct dlk_ss_link *l, const struct dlk_ss_request *q,
   dlk_buf_free(&folder);
 }
 
+/* A5. */
+static void put_move(const struct ask *a, const struct dlk_ss_request *q,
+                     const struct dlk_etcd_node *node, struct dlk_buf *out) {
+  struct dlk_buf name = {0};
+  dlk_buf_addf(&name, "%.*s/d", (int)node->key.len, node->key.data);
+  const struct dlk_etcd_bytes key = bytes_of(&node->key),
+                              mark = bytes_of(&name);
+  const struct dlk_etcd_range read = {.key = mark}, own = {.key = key};
+  const struct dlk_etcd_put note = {
+      mark, {q->data, q->len}, .lease = a->keeper};
+  struct dlk_etcd_put move = {key, .lease = a->keeper, .same_value = true};
+  bool back = q->verb == DLK_SS_ATTACH;
+  out->failed |= name.failed;
+  dlk_etcd_if(out, key, DLK_ETCD_CREATE, node->created);
+  if (q->verb == DLK_SS_DETACH)
+    if_epoch(a->on, out);
+  else
+    dlk_etcd_if(out, mark, DLK_ETCD_CREATE, q->version);
+  if (back)
+    move.lease = a->on->lease;
+  if (back || q->verb == DLK_SS_DETACHED)
+    dlk_etcd_do_range(out, DLK_ETCD_THEN, &read);
+  if (q->verb != DLK_SS_DETACHED)
+    dlk_etcd_do_put(out, &move);
+  if (back) {
+    dlk_etcd_do_delete(out, mark);
+    dlk_etcd_do_range(out, DLK_ETCD_ELSE, &own);
+  } else if (q->verb != DLK_SS_DETACHED) {
+    dlk_etcd_do_put(out, &note);
+    dlk_etcd_do_range(out, DLK_ETCD_THEN, &read);
+    dlk_etcd_do_range(out, DLK_ETCD_THEN, &own);
+  }
+  dlk_buf_free(&name);
+}
+
 /* The message of a's call. */
 static void put_body(struct ask *a, const struct dlk_ss_request *q) {
   struct dlk_ss_link *l = a->on;
@@ -217,13 +260,17 @@ static void put_body(struct ask *a, const struct dlk_ss_request *q) {
   case DLK_SS_DELETE:
     if (node.created != 0)
       dlk_etcd_if(out, key, DLK_ETCD_CREATE, node.created);
-    if (q->mine)
-      dlk_etcd_if(out, key, DLK_ETCD_LEASE, l->lease);
     dlk_etcd_do_delete(out, key);
     break;
   case DLK_SS_GUARD:
     dlk_etcd_if(out, mine, DLK_ETCD_CREATE, own.created);
     put_guarded(q->op, out);
+    break;
+  case DLK_SS_DETACH:
+  case DLK_SS_PROLONG:
+  case DLK_SS_ATTACH:
+  case DLK_SS_DETACHED:
+    put_move(a, q, &node, out);
     break;
   default:
     a->ranges = true;
@@ -300,6 +347,8 @@ static void start(struct ask *a) {
       end_ask(a, DLK_SS_MEMORY, "out of memory");
     break;
   case DLK_SS_KEEP:
+  case DLK_SS_DETACH:
+  case DLK_SS_PROLONG:
     a->phase = GRANTING;
     if (!call(a, "Lease/LeaseGrant"))
       end_ask(a, DLK_SS_MEMORY, "out of memory");
@@ -460,6 +509,25 @@ static bool read_node(struct ask *a, struct dlk_ss_reply *r,
   return true;
 }
 
+/* Of an attach that was done before, the node is on this session. */
+static void read_move(struct ask *a, struct dlk_ss_reply *r,
+                      const struct dlk_etcd_did *did) {
+  struct dlk_pb kvs = did->range.kvs;
+  struct dlk_etcd_kv kv = {.key = {"", 0}};
+  bool there = dlk_etcd_next_kv(&kvs, &kv);
+  bool again = !did->succeeded && there && a->verb == DLK_SS_ATTACH &&
+               a->again && kv.lease == a->on->lease;
+  r->rc = again || (did->succeeded && there) ? DLK_SS_OK : DLK_SS_NONODE;
+  if (!did->succeeded)
+    return;
+  r->stat.version = kv.created;
+  kvs = did->second.kvs;
+  if (a->verb == DLK_SS_DETACH && !dlk_etcd_next_kv(&kvs, &kv))
+    return;
+  r->data = kv.value.p;
+  r->len = kv.value.n;
+}
+
 static void read_txn(struct ask *a, struct dlk_ss_reply *r,
                      const struct dlk_etcd_did *did) {
   bool done = did->succeeded;
@@ -483,6 +551,12 @@ static void read_txn(struct ask *a, struct dlk_ss_reply *r,
     break;
   case DLK_SS_GUARD:
     r->rc = done ? DLK_SS_OK : DLK_SS_NONODE;
+    break;
+  case DLK_SS_DETACH:
+  case DLK_SS_PROLONG:
+  case DLK_SS_ATTACH:
+  case DLK_SS_DETACHED:
+    read_move(a, r, did);
     break;
   default: /* CREATE: an epoch that is over answers nobody */
     r->rc = done ? DLK_SS_OK : DLK_SS_FAILED;
@@ -522,7 +596,8 @@ static bool read_answer(struct ask *a, struct dlk_ss_reply *r,
     dlk_buf_addf(full, "%s", a->path);
     dlk_etcd_number(full, r->stat.fence);
     r->path = full->data;
-    r->rc = full->failed ? DLK_SS_MEMORY : DLK_SS_OK;
+    if (full->failed)
+      return false; /* with the connection: it will be found */
   }
   if (a->watch && r->rc == DLK_SS_OK &&
       !dlk_etcd_watch_path(a->on, a->path, a->verb == DLK_SS_LIST,
@@ -633,14 +708,14 @@ static bool rides(const struct dlk_ss_link *l, const struct dlk_ss_request *q) {
          strncmp(last->path, q->path, n) == 0 && last->path[n] == '/';
 }
 
-static void set_keeper(struct ask *a) {
+static void set_keeper(struct ask *a, const struct dlk_ss_request *q) {
   struct dlk_host *host = a->on->host;
   uint64_t id;
   int64_t now = host->now(host) / DLK_MS;
-  int64_t left = dlk_etcd_until_ms(a->path) - now;
+  int64_t ms = q->ms ? q->ms : dlk_etcd_until_ms(a->path) - now;
   host->random(host, &id, sizeof id);
   a->keeper = (int64_t)(id >> 1 | 1);
-  a->keep = left > 0 ? left / 1000 + 1 : 1;
+  a->keep = ms > 0 ? ms / 1000 + 1 : 1;
 }
 
 bool dlk_etcd_send(struct dlk_ss_link *l, const struct dlk_ss_request *q,
@@ -656,14 +731,17 @@ bool dlk_etcd_send(struct dlk_ss_link *l, const struct dlk_ss_request *q,
   a->who = who;
   a->tag = tag;
   a->verb = q->verb;
-  a->writes = q->verb <= DLK_SS_DELETE || q->verb == DLK_SS_GUARD;
+  a->writes = q->verb <= DLK_SS_DELETE || q->verb == DLK_SS_GUARD ||
+              (q->verb >= DLK_SS_DETACH && q->verb <= DLK_SS_ATTACH);
   a->watch = q->watch;
   a->lock = lock_of(l, q, path);
   a->rides = rides(l, q);
   a->ranges = a->rides;
   dlk_list_init(&a->call.link);
-  if (q->verb == DLK_SS_KEEP)
-    set_keeper(a);
+  a->again = q->attempt > 0;
+  if (q->verb == DLK_SS_KEEP || q->verb == DLK_SS_DETACH ||
+      q->verb == DLK_SS_PROLONG)
+    set_keeper(a, q);
   if (!a->rides && q->verb != DLK_SS_CLOCK && q->verb != DLK_SS_FOLDER)
     put_body(a, q);
   dlk_list_append(&l->asks, &a->link);

@@ -90,6 +90,7 @@ const struct dlk_store_type dlk_etcd_store = {
     .name = "etcd",
     .op_size = sizeof(struct dlk_ss_op_data),
     .lease_size = sizeof(struct dlk_ss_lease_data),
+    .portable = true,
     .stop_wait = DLK_STOP_WAIT,
     .prefix = prefix,
     .create = create,

@@ -449,6 +449,7 @@ const struct dlk_ss_driver dlk_etcd_driver = {
     .shut = "closes each connection at once",
     .watch_bytes = (size_t)16 << 20,
     .rule = &dlk_etcd_proof,
+    .portable = true,
     .open = open_link,
     .send = dlk_etcd_send,
     .close = close_link,

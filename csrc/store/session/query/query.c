@@ -238,14 +238,17 @@ bool dlk_ss_locked_start(struct dlk_ss_query *q) {
 
 /* An op for a lease uses its node's session. */
 static bool for_lease(const struct dlk_op *op) {
-  return op->kind == DLK_OP_GUARD || op->kind == DLK_OP_DOWNGRADE;
+  return op->kind == DLK_OP_GUARD || op->kind == DLK_OP_DOWNGRADE ||
+         op->kind == DLK_OP_DETACH;
 }
 
 static void join(struct dlk_ss_query *q) {
   struct dlk_op *op = q->op;
   struct dlk_ss_store *st = q->store;
   struct dlk_ss_session *s = NULL;
-  if (!for_lease(op))
+  if (op->kind == DLK_OP_ATTACH) /* it is to carry a hold */
+    s = dlk_ss_session_pick(&st->sessions);
+  else if (!for_lease(op))
     s = dlk_ss_session_any(&st->sessions);
   else if (dlk_ss_holder(op->lease))
     s = dlk_ss_holder(op->lease)->member.session;
@@ -295,7 +298,7 @@ static void orphaned(struct dlk_ss_member *m, enum dlk_code code) {
  * where they began. */
 static void retired(struct dlk_ss_member *m) {
   struct dlk_ss_query *q = query_of(m);
-  if (!q->op || dlk_ss_only_once(q->purpose) || for_lease(q->op))
+  if (!q->op || dlk_ss_only_once(q->purpose) || for_lease(q->op) || q->settling)
     return;
   struct dlk_ss_store *st = q->store;
   struct dlk_op *op = q->op;

@@ -48,8 +48,9 @@ void dlk_ss_query_cancel(struct dlk_ss_query *q);
 dlk_ss_first dlk_ss_ping_start, dlk_ss_locked_start;
 dlk_ss_first dlk_ss_admin_start; /* INSPECT BREAK REVOKE */
 dlk_ss_first dlk_ss_list_start;
-dlk_ss_first dlk_ss_guard_start;  /* GUARD DOWNGRADE */
-dlk_ss_first dlk_ss_change_start; /* CHANGE */
+dlk_ss_first dlk_ss_guard_start;    /* GUARD DOWNGRADE */
+dlk_ss_first dlk_ss_change_start;   /* CHANGE */
+dlk_ss_first dlk_ss_portable_start; /* DETACH ATTACH PROLONG */
 /* A cursor comes from outside. */
 bool dlk_ss_list_cursor_ok(const struct dlk_op *op);
 

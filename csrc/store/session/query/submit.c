@@ -72,6 +72,9 @@ void dlk_ss_submit(void *store, struct dlk_op *op) {
       [DLK_OP_GUARD] = dlk_ss_guard_start,
       [DLK_OP_DOWNGRADE] = dlk_ss_guard_start,
       [DLK_OP_CHANGE] = dlk_ss_change_start,
+      [DLK_OP_DETACH] = dlk_ss_portable_start,
+      [DLK_OP_ATTACH] = dlk_ss_portable_start,
+      [DLK_OP_PROLONG] = dlk_ss_portable_start,
   };
   struct dlk_ss_store *st = store;
   bool query = (size_t)op->kind < sizeof queries / sizeof *queries;

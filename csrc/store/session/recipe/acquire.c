@@ -353,3 +353,30 @@ void dlk_ss_acquire(struct dlk_ss_store *st, struct dlk_op *op) {
   else
     dlk_ss_done(st, op, DLK_UNAVAILABLE);
 }
+
+bool dlk_ss_adopt(struct dlk_ss_session *s, struct dlk_op *op,
+                  const struct dlk_ss_entry *node, int64_t fence,
+                  int64_t sent) {
+  struct dlk_ss_store *st = dlk_ss_store_of(s);
+  const struct dlk_want want = op->lease->want;
+  op->lease->want = (struct dlk_want){node->units, node->cap}; /* its name's */
+  struct dlk_ss_contender *n = dlk_ss_contender_new(st, op, &contender);
+  op->lease->want = want;
+  if (!n)
+    return false;
+  dlk_ss_contender_name(n, node->name);
+  n->guid = n->path + n->lock_len + 1 + (node->guid - node->name);
+  n->downgraded = node->units == 0 && want.units > 0;
+  n->fence = fence;
+  if (!dlk_map_put(&st->by_guid, &n->by_guid, n->guid, DLK_SS_GUID) ||
+      (op->lease->min_hold > 0 && !dlk_ss_standin_take(n))) {
+    dlk_ss_contender_serve(n, NULL);
+    dlk_map_remove(&st->by_guid, &n->by_guid);
+    free(n);
+    return false;
+  }
+  dlk_ss_session_join(s, &n->member);
+  dlk_ss_contender_step(n, DLK_SS_LISTING);
+  dlk_ss_grant(n, sent);
+  return true;
+}

@@ -110,8 +110,8 @@ static void ignore(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
   (void)r;
 }
 
-void dlk_ss_delete_path(struct dlk_ss_session *s, const char *path, bool mine) {
-  struct dlk_ss_request r = {.verb = DLK_SS_DELETE, .path = path, .mine = mine};
+void dlk_ss_delete_path(struct dlk_ss_session *s, const char *path) {
+  struct dlk_ss_request r = {.verb = DLK_SS_DELETE, .path = path};
   if (path && s && dlk_ss_session_connected(s))
     dlk_ss_send(s, &r, ignore, NULL, 0);
 }

@@ -107,9 +107,8 @@ void dlk_ss_contender_hold(struct dlk_ss_contender *n);
 void dlk_ss_contender_unhold(struct dlk_ss_contender *n);
 bool dlk_ss_contender_send(struct dlk_ss_contender *n, struct dlk_ss_request *r,
                            dlk_ss_answer *answer);
-/* If connected; the next list shows a failure. path: may be NULL. mine: only
- * if bound to this session. */
-void dlk_ss_delete_path(struct dlk_ss_session *s, const char *path, bool mine);
+/* If connected; the next list shows a failure. path: may be NULL. */
+void dlk_ss_delete_path(struct dlk_ss_session *s, const char *path);
 /* Call first for each answer. False: only n's memory was left. */
 bool dlk_ss_contender_answered(struct dlk_ss_contender *n);
 /* Tries again soon, or when connected. */
@@ -145,6 +144,8 @@ bool dlk_ss_clock_known(struct dlk_ss_store *st);
 /* Makes the stand-in of n, which is first, unless n's node is gone. False:
  * nothing was sent. */
 bool dlk_ss_standin_make(struct dlk_ss_contender *n, dlk_ss_answer *answer);
+/* It exists; the lease's min_hold is what is left. False: no memory. */
+bool dlk_ss_standin_take(struct dlk_ss_contender *n);
 /* Deletes it. */
 void dlk_ss_standin_drop(struct dlk_ss_contender *n);
 /* n is gone: its stand-in stays until its end if it `rests`. */
@@ -234,5 +235,9 @@ void dlk_ss_place_changed(struct dlk_ss_contender *n, enum dlk_ss_rc rc);
 /* ---- acquire.c ---- */
 
 void dlk_ss_acquire(struct dlk_ss_store *st, struct dlk_op *op);
+/* Grants op's lease, filled in, a node that is bound to s: an attach. False: no
+ * memory. */
+bool dlk_ss_adopt(struct dlk_ss_session *s, struct dlk_op *op,
+                  const struct dlk_ss_entry *node, int64_t fence, int64_t sent);
 
 #endif

@@ -72,14 +72,13 @@ static struct dlk_ss_contender *own(struct dlk_ss_session *s,
 /* R5. */
 static void delete_ghosts(const struct list *l, const struct dlk_ss_queue *q) {
   struct dlk_ss_store *st = dlk_ss_store_of(l->session);
-  for (size_t i = 0; i < q->count; i++) {
+  for (size_t i = 0; i < q->count && !st->driver->portable; i++) {
     const struct dlk_ss_entry *e = &q->at[i];
     if (e->until_ms > 0 || memcmp(e->client, st->client, DLK_SS_CLIENT) != 0 ||
         dlk_map_get(&st->by_guid, e->guid, DLK_SS_GUID))
       continue;
     dlk_ss_delete_path(l->session,
-                       dlk_ss_node_path(st, l->path, strlen(l->path), e->name),
-                       true);
+                       dlk_ss_node_path(st, l->path, strlen(l->path), e->name));
   }
 }
 

@@ -122,9 +122,9 @@ static void begin_anew(struct dlk_ss_contender *n,
   for (size_t i = 0; i < q->count; i++)
     if (!good || memcmp(q->at[i].guid, n->guid, DLK_SS_GUID) == 0)
       dlk_ss_delete_path(n->member.session,
-                         dlk_ss_contender_sibling(n, q->at[i].name), false);
+                         dlk_ss_contender_sibling(n, q->at[i].name));
   dlk_ss_contender_forget_name(n);
-  dlk_ss_delete_path(n->member.session, n->path, false);
+  dlk_ss_delete_path(n->member.session, n->path);
   dlk_ss_contender_step(n, DLK_SS_PARKED);
   dlk_ss_contender_stall(n);
 }

@@ -108,8 +108,13 @@ bool dlk_ss_standin_make(struct dlk_ss_contender *n, dlk_ss_answer *answer) {
   return dlk_ss_contender_send(n, &r, answer);
 }
 
+bool dlk_ss_standin_take(struct dlk_ss_contender *n) {
+  n->kept = name_it(n);
+  return n->kept;
+}
+
 void dlk_ss_standin_drop(struct dlk_ss_contender *n) {
-  dlk_ss_delete_path(n->member.session, n->standin, false);
+  dlk_ss_delete_path(n->member.session, n->standin);
 }
 
 struct rest {
@@ -143,7 +148,7 @@ static void rest_fired(struct dlk_timer *timer, int64_t now) {
                            : connected && !over && r->tries++ < REST_TRIES;
   if (!waits) {
     if (over && connected)
-      dlk_ss_delete_path(s, r->path, false);
+      dlk_ss_delete_path(s, r->path);
     end_rest(r);
     return;
   }
@@ -198,7 +203,7 @@ void dlk_ss_standins_end(struct dlk_ss_session *s, const char *path,
       continue;
     if (path)
       dlk_ss_delete_path(
-          s, dlk_ss_node_path(st, path, strlen(path), q->at[i].name), false);
+          s, dlk_ss_node_path(st, path, strlen(path), q->at[i].name));
     dlk_ss_queue_take_out(q, i);
   }
 }

@@ -1,0 +1,180 @@
+-- The etcd store when the network, a member or the session fail. The numbers
+-- are rows of docs/faults.md.
+
+local common = require "spec.etcd.common"
+local etcd = require "spec.support.etcd"
+local proxy = require "spec.support.proxy"
+local steady = require "spec.support.steady"
+
+local key, open, now = common.key, common.open, common.now
+local between
+
+local function through(opts)
+  between = between or proxy.start(common.url)
+  local all = { url = between.url }
+  for name, value in pairs(opts or {}) do all[name] = value end
+  return open(all)
+end
+
+describe("with etcd in trouble,", function()
+  local function tear_down()
+    common.clean_up()
+    if between then between:stop() end
+    between = nil
+  end
+
+  local timed = steady(nil, tear_down)
+
+  it("a create whose answer is lost leaves one key, and it is ours", function()
+    local store, k = through(), key()
+    assert(store:ping())
+    between:cut_after("/dlock/" .. k .. "/x-")
+    local lease = assert(store:lock(k, { timeout = 10 }))
+    assert.are.equal(1, #common.nodes(k))
+    assert.is_true(lease:held())
+    assert(lease:release())
+    assert.are.equal(0, #common.nodes(k))
+  end)
+
+  it("a create that never arrives is made again", function()
+    local store, k = through(), key()
+    assert(store:ping())
+    between:cut_before("/dlock/" .. k .. "/x-")
+    local lease = assert(store:lock(k, { timeout = 10 }))
+    assert.are.equal(1, #common.nodes(k))
+    assert(lease:release())
+    assert.are.equal(0, #common.nodes(k))
+  end)
+
+  -- A member may commit a create after the client has gone on at another one.
+  it("a create of a lost connection is not done later", function()
+    local store, k = through { io_timeout = 0.5 }, key()
+    assert(store:mutex(k .. "mark"):locked() == false)
+    between:hold("up", { sent = k .. "mark" })
+    assert.are.equal("unavailable",
+      select(3, store:lock(k, { timeout = 0.3 })))
+    assert(store:lock(k .. "b", { timeout = 10 })):release()
+    assert.are.equal(2, between:stats().connections)
+    assert.are.equal(0, #common.nodes(k))
+    between:release("up")
+    for _ = 1, 20 do
+      assert.are.equal(0, #common.nodes(k))
+    end
+  end)
+
+  it("a release whose answer is lost is settled", function()
+    local store, k = through { io_timeout = 5 }, key()
+    local lease = assert(store:lock(k))
+    between:cut_after("/dlock/" .. k .. "/x-")
+    assert.is_true(lease:release())
+    assert.are.equal(0, #common.nodes(k))
+  end)
+
+  timed("a release that cannot be sent says unavailable, and is done later",
+    function()
+      local store, k = through { io_timeout = 0.5 }, key()
+      local lease = assert(store:lock(k))
+      between:refuse(true)
+      between:close()
+      local start = now()
+      assert.are.equal("unavailable", select(3, lease:release()))
+      assert.is_true(now() - start < 1.5)
+      between:refuse(false)
+      common.eventually(store, "the key is gone", function()
+        return #common.nodes(k) == 0
+      end, 15)
+    end)
+
+  it("a wait goes on through a new connection, and hears of the release",
+    function()
+      local store, other, k = through(), open(), key()
+      local lease = assert(other:lock(k))
+      local mutex = assert(store:mutex(k))
+      assert.are.equal("timeout", select(3, mutex:acquire { timeout = 0.3 }))
+      between:close()
+      assert(lease:release())
+      assert(mutex:acquire { timeout = 5 }):release()
+    end)
+
+  timed("a member that says nothing costs a hold only its session", function()
+    local store, k = through { session_timeout = 2, io_timeout = 0.5 }, key()
+    local lease = assert(store:lock(k))
+    between:hold("both")
+    between:refuse(true)
+    local start = now()
+    assert.is_true(lease:wait_lost(10))
+    assert.is_true(now() - start < 2.1, now() - start)
+    local other = open()
+    assert(other:lock(k, { timeout = 10 })):release()
+  end)
+
+  it("a lease that an admin revoked is lost, and waits go on", function()
+    local store, k = open { session_timeout = 2 }, key()
+    local lease = assert(store:lock(k))
+    for id in etcd.ctl(common.url, "lease", "list"):gmatch("\n(%x+)") do
+      etcd.ctl(common.url, "lease", "revoke", id)
+    end
+    assert.is_true(lease:wait_lost(10))
+    assert(store:lock(k, { timeout = 10 })):release()
+  end)
+
+  it("a guarded write whose answer is lost is not repeated", function()
+    local store, k = through(), key()
+    local lease = assert(store:lock(k))
+    between:cut_after("/guarded/" .. k)
+    local ok, message, code = lease:guard("PUT", "/guarded/" .. k, "1")
+    assert.is_nil(ok)
+    assert.are.equal("unavailable", code, message)
+    assert(lease:guard("DELETE", "/guarded/" .. k))
+    assert(lease:release())
+  end)
+
+  it("several writes are guarded together", function()
+    local store, k = open(), key()
+    local lease = assert(store:lock(k))
+    local a, b = "/guarded/a" .. k, "/guarded/b" .. k
+    assert(lease:guard("PUT", a, "1", "PUT", b, "2"))
+    assert.are.equal(2, #etcd.keys(common.url, "/guarded/"))
+    local ok, message, code = lease:guard("PUT", a, "1", "PUT", a, "2")
+    assert.is_nil(ok)
+    assert.are.equal("invalid", code)
+    assert.matches("duplicate key", message)
+    assert(lease:guard("DELETE", a, "DELETE", b))
+    assert.are.equal(0, #etcd.keys(common.url, "/guarded/"))
+    assert(lease:release())
+    assert.are.equal("lost", select(3, lease:guard("PUT", a, "3")))
+  end)
+
+  it("answers in pieces of any size say the same", function()
+    local store, k = through(), key()
+    for _, bytes in ipairs { 1, 2, 7, 64 } do
+      between:trickle("down", bytes)
+      local lease = assert(store:lock(k, { timeout = 20 }))
+      assert.are.equal(1, #store:inspect(k).holders)
+      assert(lease:release())
+    end
+    between:trickle("down")
+  end)
+
+  timed("a detach or attach whose answer is lost is settled", function()
+    for _, what in ipairs { "detach", "attach" } do
+      local store, other, k = through(), open(), key()
+      local lease, text = assert(store:lock(k, { ttl = 20 })), nil
+      if what == "attach" then
+        text = assert(assert(other:lock(k .. "a", { ttl = 20 })):detach())
+        lease:release()
+        between:cut_after("/dlock/" .. k .. "a/x-")
+        lease = assert(store:attach(text))
+        assert.are.equal("lost", select(3, other:attach(text)))
+      else
+        between:cut_after("/dlock/" .. k .. "/x-")
+        text = assert(lease:detach())
+        lease = assert(other:attach(text))
+      end
+      assert.is_true(lease:held())
+      assert(lease:release())
+      assert.are.equal(0, #common.nodes(k))
+      assert.are.equal(0, #common.nodes(k .. "a"))
+    end
+  end)
+end)

@@ -1,0 +1,147 @@
+-- Who may use the etcd store: TLS with certificates of clients, users with
+-- passwords, and what is said when it is refused.
+
+local certificates = require "spec.support.certificates"
+local common = require "spec.etcd.common"
+local etcd = require "spec.support.etcd"
+local redis = require "spec.support.redis"
+local steady = require "spec.support.steady"
+local uv = require "luv"
+
+local key, open = common.key, common.open
+
+local function refused(code, pattern, opts)
+  local got, message, was = open(opts):lock(key(), { timeout = 2 })
+  assert.is_nil(got)
+  assert.are.equal(code, was, message)
+  assert.matches(pattern, message)
+  assert.is_nil(message:find("secret", 1, true), message)
+end
+
+describe("etcd with TLS", function()
+  local made, server
+
+  setup(function()
+    made = certificates.make()
+    server = etcd.start { tls = made }
+  end)
+
+  teardown(function()
+    server:stop()
+    made:remove()
+  end)
+
+  after_each(common.clean_up)
+
+  local function tls(ca, name)
+    return { url = server.url, tls = { cafile = made:path(ca),
+      cert = name and made:path(name .. ".crt"),
+      key = name and made:path(name .. ".key") } }
+  end
+
+  it("serves a client with a certificate of its CA", function()
+    local store, k = open(tls("ca.crt", "client")), key()
+    local lease = assert(store:lock(k))
+    assert(lease:extend())
+    assert(lease:release())
+  end)
+
+  it("refuses others, and says what to give", function()
+    refused("denied", "wants a client certificate", tls "ca.crt")
+    refused("denied", "its CA is not the server's", tls("ca.crt", "stranger"))
+    refused("denied", "CA that is not trusted", tls("other.crt", "client"))
+  end)
+
+  it("is named to a client without it, and so is its absence", function()
+    refused("unavailable", "if it wants TLS, use etcds://",
+      { url = (server.url:gsub("etcds", "etcd")) })
+    refused("unavailable", "TLS",
+      { url = (common.url:gsub("etcd", "etcds")), tls = { verify = false } })
+  end)
+end)
+
+describe("etcd with users", function()
+  local server
+
+  setup(function()
+    server = etcd.start { arguments = { "--auth-token-ttl", "2" } }
+    for _, words in ipairs {
+      { "user", "add", "root:secret" }, { "user", "grant-role", "root", "root" },
+      { "user", "add", "app:secret" }, { "user", "add", "other:secret" },
+      { "role", "add", "locks" },
+      { "role", "grant-permission", "locks", "--prefix=true", "readwrite",
+        "/dlock/" },
+      { "user", "grant-role", "app", "locks" }, { "auth", "enable" } } do
+      assert(etcd.ctl(server.url, (table.unpack or unpack)(words)))
+    end
+  end)
+
+  teardown(function() server:stop() end)
+
+  local timed = steady(nil, common.clean_up)
+
+  local function as(user, opts)
+    local all = { url = (server.url:gsub("//", "//" .. user .. "@")) }
+    for name, value in pairs(opts or {}) do all[name] = value end
+    return all
+  end
+
+  timed("lets the user in whose role has the prefix, for all operations",
+    function()
+      local a, b, k = open(as "app:secret"), open(as "app:secret"), key()
+      local lease = assert(a:lock(k, { min_hold = 0.1, value = "v" }))
+      assert.are.equal("busy", select(3, b:try_lock(k)))
+      assert.are.equal("v", b:inspect(k).holders[1].value)
+      assert(lease:guard("PUT", "/dlock/data", "1", "DELETE", "/dlock/old"))
+      assert.are.same({ k }, (b:list(k)))
+      lease = assert(b:attach(assert(lease:detach())))
+      assert.is_true(a:break_lock(k))
+      assert.is_true(lease:wait_lost(5))
+    end)
+
+  timed("refuses others", function()
+    refused("denied", "refuses access to /dlock", { url = server.url })
+    refused("denied", "password is wrong", as "app:geheimnis")
+    refused("denied", "no role", as "other:secret")
+    local lease = assert(open(as "app:secret"):lock(key()))
+    local _, message, code = lease:guard("PUT", "/elsewhere", "1")
+    assert.are.equal("denied", code, message)
+  end)
+
+  timed("a token that runs out is asked for again", function()
+    local store, k = open(as("app:secret", { session_timeout = 20 })), key()
+    local lease = assert(store:lock(k))
+    uv.sleep(3500)
+    assert(lease:extend())
+    assert(lease:release())
+  end)
+
+  timed("a password that changed is asked for", function()
+    local words, n = { "wrong", "secret" }, 0
+    local store = open { url = server.url, username = "app",
+      password = function()
+        n = n + 1
+        return words[math.min(n, 2)]
+      end }
+    assert.are.equal("denied", select(3, store:lock(key(), { timeout = 1 })))
+    assert(store:lock(key(), { timeout = 5 })):release()
+  end)
+
+  it("a name is no harm where nobody asks for it", function()
+    local url = common.url:gsub("//", "//app:secret@")
+    assert(open { url = url }:lock(key())):release()
+  end)
+end)
+
+describe("what is no etcd", function()
+  after_each(common.clean_up)
+
+  it("is named", function()
+    local other = redis.start()
+    refused("unavailable", "not an etcd server",
+      { url = (other.url:gsub("redis", "etcd")) })
+    other:stop()
+    refused("unavailable", "onnection refused", { url = "etcd://127.0.0.1:1" })
+    refused("unavailable", "cannot be resolved", { url = "etcd://a.invalid" })
+  end)
+end)

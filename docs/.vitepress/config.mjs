@@ -5,14 +5,14 @@ import { readdirSync } from "node:fs"
 const GROUPS = [
   ["Start", ["choose", "cookbook", "howto", "command", "troubleshooting", "coming_from",
     "comparison"]],
-  ["Stores", ["redis", "cluster", "zookeeper", "file", "fallback", "availability"]],
+  ["Stores", ["redis", "cluster", "zookeeper", "etcd", "file", "fallback", "availability"]],
   ["Hosts", ["openresty", "loops"]],
   ["Promises", ["guarantees", "operating", "security", "faults", "reliability",
     "performance"]],
   ["Look up", ["reference", "design", "support"]],
 ]
 
-const NAMES = { zookeeper: "ZooKeeper", openresty: "OpenResty", howto: "How to" }
+const NAMES = { zookeeper: "ZooKeeper", etcd: "etcd", openresty: "OpenResty", howto: "How to" }
 const title = (page) => NAMES[page]
   ?? page[0].toUpperCase() + page.slice(1).replace(/_/g, " ")
 
@@ -33,7 +33,7 @@ for (const file of readdirSync("docs")) {
 
 export default {
   title: "dlock",
-  description: "Distributed locks for Lua: Redis, ZooKeeper, files",
+  description: "Distributed locks for Lua: Redis, ZooKeeper, etcd, files",
   ignoreDeadLinks: [/^\.?\/.*\.(lua|conf)$/, /\/run$/], // check.mjs looks at files
   // Headings have the names that they have where Markdown is usually shown.
   markdown: { config: asFence, languageAlias: { cron: "sh", conf: "ini" }, anchor: { slugify: (text) => text.trim().toLowerCase()

@@ -260,7 +260,8 @@ function methods:downgrade(extra)
 end
 
 --- Does a write in the same store, only if the lease is still ours, in one
---- step: see [Redis](redis.md), [ZooKeeper](zookeeper.md). On files it is
+--- step: see [Redis](redis.md), [ZooKeeper](zookeeper.md),
+--- [etcd](etcd.md). On files it is
 --- `unsupported`. `lost` when it was refused.
 ---@param ... string|number
 ---@return any

@@ -334,7 +334,7 @@ function methods:once_per(key, seconds, fn, extra)
   return once_per.run(client_of(self, "once_per"), key, seconds, fn, extra)
 end
 
---- Makes a lease again from the string of `lease:detach()` (Redis). See [detach
+--- Makes a lease again from the string of `lease:detach()` (Redis, etcd). See [detach
 --- and attach](#detach-and-attach).
 ---@param detached string
 ---@param opts? dlock.attach_options
@@ -374,7 +374,8 @@ local function find_type(module, scheme)
   any:close()
   local why = tostring(found)
   if why:find("not found", 1, true) then
-    why = module == "zookeeper" and "install the rock dlock-zookeeper"
+    why = (module == "zookeeper" or module == "etcd")
+      and "install the rock dlock-" .. module
       or ("build dlock with %s in STORES"):format(module)
   end
   return fail("unsupported", ("the store for %s:// cannot be loaded: %s")

@@ -18,7 +18,8 @@ end
 
 -- The pages whose ```lua blocks are programs.
 local PROGRAMS = { "README.md", "docs/howto.md", "docs/fallback.md",
-  "docs/redis.md", "docs/cluster.md", "docs/zookeeper.md", "docs/file.md",
+  "docs/redis.md", "docs/cluster.md", "docs/zookeeper.md",
+  "docs/etcd.md", "docs/file.md",
   "docs/loops.md", "docs/troubleshooting.md", "docs/cookbook.md" }
 
 -- Who runs, or looks at, the blocks that are none.
@@ -43,6 +44,7 @@ local ELSEWHERE = {
   ["docs/security.md: lua"] = "redis/tls_refusals_spec, with its own files",
   ["docs/security.md: "] = "contract/subjects gives these rights to users",
   ["docs/zookeeper.md: "] = "here, below: the name of a node",
+  ["docs/etcd.md: "] = "etcd/units_spec: names of keys",
 }
 
 describe("pages:", function()
@@ -69,6 +71,7 @@ describe("pages:", function()
       redis = os.getenv("DLOCK_TEST_REDIS") .. "/9", -- nobody else's
       ["redis+cluster"] = os.getenv("DLOCK_TEST_CLUSTER"),
       zookeeper = os.getenv("DLOCK_TEST_ZOOKEEPER"),
+      etcd = os.getenv("DLOCK_TEST_ETCD"),
     })
   end
 
@@ -276,7 +279,7 @@ describe("pages:", function()
       .. "luajit", says("lua5.9"))
     local err = says("lua5.4", "CPPFLAGS=-nostdinc")
     assert.matches("apt%-get install pkg%-config liblua5%.4%-dev libuv1%-dev "
-      .. "libhiredis%-dev libzookeeper%-mt%-dev libssl%-dev\n", err)
+      .. "libnghttp2%-dev libhiredis%-dev libzookeeper%-mt%-dev libssl%-dev\n", err)
     assert.is_nil(err:find("fatal error", 1, true), err)
     assert.is_nil(says("lua5.4", "CPPFLAGS=-nostdinc", "STORES=file")
       :find("hiredis-dev", 1, true))

@@ -3,6 +3,7 @@
 
 local certificates = require "spec.support.certificates"
 local common = require "spec.etcd.common"
+local files = require "spec.support.files"
 local etcd = require "spec.support.etcd"
 local redis = require "spec.support.redis"
 local steady = require "spec.support.steady"
@@ -66,13 +67,17 @@ describe("etcd with users", function()
   setup(function()
     server = etcd.start { arguments = { "--auth-token-ttl", "2" } }
     for _, words in ipairs {
-      { "user", "add", "root:secret" }, { "user", "grant-role", "root", "root" },
-      { "user", "add", "app:secret" }, { "user", "add", "other:secret" },
-      { "role", "add", "locks" },
-      { "role", "grant-permission", "locks", "--prefix=true", "readwrite",
-        "/dlock/" },
-      { "user", "grant-role", "app", "locks" }, { "auth", "enable" } } do
-      assert(etcd.ctl(server.url, (table.unpack or unpack)(words)))
+      "user add root:secret", "user grant-role root root",
+      "user add other:secret", "the page's", "auth enable" } do
+      if words == "the page's" then
+        words = files.read("docs/security.md")
+          :match("\n```\n(etcdctl role .-)```"):gsub("etcdctl ", "")
+      end
+      for line in words:gmatch("[^\n]+") do
+        local list = {}
+        for word in line:gmatch("%S+") do list[#list + 1] = word end
+        assert(etcd.ctl(server.url, (table.unpack or unpack)(list)))
+      end
     end
   end)
 
@@ -81,7 +86,7 @@ describe("etcd with users", function()
   local timed = steady(nil, common.clean_up)
 
   local function as(user, opts)
-    local all = { url = (server.url:gsub("//", "//" .. user .. "@")) }
+    local all = { url = server.url:gsub("//", "//" .. user .. "@") .. "/app" }
     for name, value in pairs(opts or {}) do all[name] = value end
     return all
   end
@@ -92,7 +97,8 @@ describe("etcd with users", function()
       local lease = assert(a:lock(k, { min_hold = 0.1, value = "v" }))
       assert.are.equal("busy", select(3, b:try_lock(k)))
       assert.are.equal("v", b:inspect(k).holders[1].value)
-      assert(lease:guard("PUT", "/dlock/data", "1", "DELETE", "/dlock/old"))
+      assert(lease:guard("PUT", "/app/dlock/data", "1", "DELETE",
+        "/app/dlock/old"))
       assert.are.same({ k }, (b:list(k)))
       lease = assert(b:attach(assert(lease:detach())))
       assert.is_true(a:break_lock(k))
@@ -118,7 +124,7 @@ describe("etcd with users", function()
 
   timed("a password that changed is asked for", function()
     local words, n = { "wrong", "secret" }, 0
-    local store = open { url = server.url, username = "app",
+    local store = open { url = server.url .. "/app", username = "app",
       password = function()
         n = n + 1
         return words[math.min(n, 2)]

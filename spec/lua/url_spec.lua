@@ -82,6 +82,11 @@ describe("the URL of a store", function()
       { host = "::1", port = 2183 } }, p.hosts)
     assert.are.equal("/app/x", p.path)
     assert.are.equal("zookeeper://a,b:2182,[::1]:2183/app/x", p.shown)
+    p = parse("etcds://u:p@a,b:2380/app")
+    assert.are.equal(2380, p.hosts[2].port)
+    assert.are.equal("etcd", p.module)
+    assert.is_true(p.tls)
+    assert.are.equal("etcds://a,b:2380/app", p.shown)
     assert.is_true(parse("rediss+sentinel://a,b,c/m").tls)
     assert.are.equal("/m", parse("redis+sentinel://a,b/m").path)
     assert.are.equal("/m/2", parse("redis+sentinel://a,b/m/2").path)
@@ -176,7 +181,7 @@ describe("the URL of a store", function()
   it("knows no scheme without a store, and names those that there are",
     function()
       for _, scheme in ipairs { "redlock", "redlocks", "mysql", "mysqls",
-          "mariadb", "postgres", "etcd", "etcds", "consul", "http",
+          "mariadb", "postgres", "consul", "http",
           "rediss+unix", "redus" } do
         local message = refused(scheme .. "://h/x")
         assert.matches("no store has the scheme '" .. scheme:gsub("%p", "%%%0"),

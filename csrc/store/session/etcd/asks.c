@@ -172,24 +172,18 @@ const char *dlk_etcd_guard_error(void *client, const struct dlk_op *op) {
                "several, which are done together";
 }
 
-static void put_ranged(struct dlk_ss_link *l, const struct dlk_ss_request *q,
+static void put_ranged(const struct ask *a, bool fresh,
                        struct dlk_etcd_bytes key, struct dlk_buf *out) {
   struct dlk_buf folder = {0};
-  struct dlk_etcd_range r = {.key = key};
-  (void)l;
-  r.serializable = q->verb == DLK_SS_READ || q->verb == DLK_SS_COUNT;
-  r.keys_only = q->verb == DLK_SS_PROVE;
-  if (q->verb == DLK_SS_LIST || q->verb == DLK_SS_COUNT ||
-      q->verb == DLK_SS_PING) {
-    dlk_buf_addf(&folder, "%s/", q->verb == DLK_SS_PING ? "" : q->path);
-    r = names_in(&folder);
-    r.serializable = q->verb == DLK_SS_LIST ? !q->fresh : r.serializable;
-    r.count_only = q->verb != DLK_SS_LIST;
-    r.serializable |= q->verb == DLK_SS_COUNT;
-  }
-  if (q->verb == DLK_SS_PING)
-    r = (struct dlk_etcd_range){
-        .key = {l->client->base, strlen(l->client->base)}, .count_only = true};
+  bool names = a->verb == DLK_SS_LIST || a->verb == DLK_SS_COUNT;
+  bool pings = a->verb == DLK_SS_PING; /* of a key that nobody has */
+  dlk_buf_addf(&folder, "%s/", a->path);
+  const struct dlk_etcd_range r = {
+      .key = names || pings ? bytes_of(&folder) : key,
+      .folder = names,
+      .serializable = a->verb == DLK_SS_READ || (names && !fresh),
+      .keys_only = a->verb == DLK_SS_LIST || a->verb == DLK_SS_PROVE,
+      .count_only = a->verb == DLK_SS_COUNT || pings};
   out->failed |= folder.failed;
   dlk_etcd_range(out, &r);
   dlk_buf_free(&folder);
@@ -274,7 +268,7 @@ static void put_body(struct ask *a, const struct dlk_ss_request *q) {
     break;
   default:
     a->ranges = true;
-    put_ranged(l, q, key, out);
+    put_ranged(a, q->fresh, key, out);
   }
   out->failed |= node.key.failed || own.key.failed;
   dlk_buf_free(&node.key);

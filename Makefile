@@ -3,7 +3,7 @@
 #   make spec FILE=spec/lua/url_spec.lua    one spec; CASE: part of its name
 #   make demo, fresh, test, test-next, shaken, lint, asan, tsan, bench,
 #   bench-peers, mutants, torture, failover, fuzz, sim, all-night    see .ci/
-#   make install, install-zookeeper, install-tls    all, or that; PREFIX, DESTDIR
+#   make install, install-zookeeper, -etcd, -tls    all, or that; PREFIX, DESTDIR
 #   make uninstall    removes what install has put there
 #   make env, deps, dist, site, clean    see .ci/; remove the build
 
@@ -61,8 +61,7 @@ OUT := $(BUILD)/$(LUA_NAME)
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(filter-out csrc/lua/%,$(1))) \
   $(patsubst %.c,$(OUT)/obj/%.o,$(filter csrc/lua/%,$(1)))
 room = $(wildcard csrc/$(1)/*.c csrc/$(1)/*/*.c)
-CORE_OBJ := $(call objects,$(call room,core) $(call room,loop) \
-  $(call room,engine) $(filter-out csrc/lua/store_%,$(call room,lua)))
+CORE_OBJ := $(call objects,$(foreach r,core loop engine,$(call room,$(r))) $(filter-out csrc/lua/store_%,$(call room,lua)))
 SCRIPTS := $(shell find csrc/store/redis/scripts -name '*.lua')
 
 PAGES := $(patsubst %,$(BUILD)/share/dlock.%,man bash zsh fish)
@@ -107,9 +106,9 @@ install uninstall:
 	ROOT='$(DESTDIR)' .ci/install $@ '$(OUT)' '$(DESTDIR)$(LUA_SHAREDIR)' \
 	  '$(DESTDIR)$(LUA_LIBDIR)' '$(DESTDIR)$(BINDIR)' \
 	  '$(if $(DATADIR),$(DESTDIR)$(DATADIR))' $(LIBRARIES)
-install-zookeeper: $(OUT)/dlock/store/zookeeper.so
+install-zookeeper install-etcd: install-%: $(OUT)/dlock/store/%.so
 install-tls: $(OUT)/dlock/tls.so
-install-zookeeper install-tls:
+install-zookeeper install-etcd install-tls:
 	install -Dm755 $< '$(DESTDIR)$(LUA_LIBDIR)/$(<:$(OUT)/%=%)'
 $(GOALS): deps
 demo: ; @.ci/deps demo && exec env MAKE='$(MAKE)' BUILD='$(BUILD)' .ci/demo \
@@ -118,5 +117,4 @@ $(GOALS):
 	+@exec env MAKE='$(MAKE)' BUILD='$(BUILD)' .ci/$@ \
 	  $(if $(findstring command,$(origin LUA)),$(LUA))
 clean: ; rm -rf '$(BUILD)'
-.PHONY: all env deps demo dist install uninstall install-zookeeper install-tls \
-  clean $(GOALS)
+.PHONY: all env deps demo dist install uninstall install-zookeeper install-etcd install-tls clean $(GOALS)

@@ -3,7 +3,7 @@
  * may still answer one whose lease has run out. spec/etcd/units_spec.lua
  * compiles and runs it. */
 #include "check.h"
-#include "store/session/etcd/driver.h"
+#include "store/session/etcd/proof.h"
 
 #define TTL (10 * DLK_SEC)
 

@@ -19,8 +19,8 @@ end
 -- The pages whose ```lua blocks are programs.
 local PROGRAMS = { "README.md", "docs/howto.md", "docs/fallback.md",
   "docs/redis.md", "docs/cluster.md", "docs/zookeeper.md",
-  "docs/etcd.md", "docs/file.md",
-  "docs/loops.md", "docs/troubleshooting.md", "docs/cookbook.md" }
+  "docs/etcd.md", "docs/file.md", "docs/loops.md",
+  "docs/troubleshooting.md", "docs/cookbook.md" }
 
 -- Who runs, or looks at, the blocks that are none.
 local ELSEWHERE = {
@@ -279,7 +279,8 @@ describe("pages:", function()
       .. "luajit", says("lua5.9"))
     local err = says("lua5.4", "CPPFLAGS=-nostdinc")
     assert.matches("apt%-get install pkg%-config liblua5%.4%-dev libuv1%-dev "
-      .. "libnghttp2%-dev libhiredis%-dev libzookeeper%-mt%-dev libssl%-dev\n", err)
+      .. "libnghttp2%-dev libhiredis%-dev libzookeeper%-mt%-dev "
+      .. "libssl%-dev\n", err)
     assert.is_nil(err:find("fatal error", 1, true), err)
     assert.is_nil(says("lua5.4", "CPPFLAGS=-nostdinc", "STORES=file")
       :find("hiredis-dev", 1, true))

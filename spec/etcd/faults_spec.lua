@@ -159,17 +159,16 @@ describe("with etcd in trouble,", function()
   timed("a detach or attach whose answer is lost is settled", function()
     for _, what in ipairs { "detach", "attach" } do
       local store, other, k = through(), open(), key()
-      local lease, text = assert(store:lock(k, { ttl = 20 })), nil
+      local lease = assert(store:lock(k, { ttl = 20 }))
       if what == "attach" then
-        text = assert(assert(other:lock(k .. "a", { ttl = 20 })):detach())
+        local text = assert(assert(other:lock(k .. "a", { ttl = 20 })):detach())
         lease:release()
         between:cut_after("/dlock/" .. k .. "a/x-")
         lease = assert(store:attach(text))
         assert.are.equal("lost", select(3, other:attach(text)))
       else
         between:cut_after("/dlock/" .. k .. "/x-")
-        text = assert(lease:detach())
-        lease = assert(other:attach(text))
+        lease = assert(other:attach(assert(lease:detach())))
       end
       assert.is_true(lease:held())
       assert(lease:release())

@@ -15,6 +15,7 @@ local SUBJECTS = {
   { "csrc/store/redis/scripts/", "scripts" },
   { "csrc/store/redis/conn/sentinel", "sentinel" },
   { "csrc/store/redis/", "redis" }, { "csrc/net/", "redis" },
+  { "csrc/store/session/etcd/", "etcd" },
   { "csrc/store/session/", "zookeeper" },
   { "csrc/store/zookeeper/", "zookeeper" }, { "csrc/store/file/", "file" },
   { "csrc/lua/", "binding" }, { "lua/dlock/host/", "hosts" },

@@ -94,10 +94,9 @@ end
 function etcd.start(opts, new_dir)
   opts = opts or {}
   return server.retry(function()
-    local self, log = new(opts, new_dir), nil
+    local self = new(opts, new_dir)
     for _, one in ipairs(self) do -- they only serve together
-      local up
-      up, log = launch(one, #self > 1 and function() return true end)
+      local up, log = launch(one, #self > 1 and function() return true end)
       if not up then
         self:stop()
         return nil, log
@@ -107,7 +106,7 @@ function etcd.start(opts, new_dir)
       if not loop.look(60, function()
         return is_ready(server.read_file(one.dir .. "/etcd.log"))
       end) then
-        log = server.read_file(one.dir .. "/etcd.log")
+        local log = server.read_file(one.dir .. "/etcd.log")
         self:stop()
         return nil, log
       end

@@ -4,7 +4,7 @@
  * create_revision, which rises with each write of the cluster. Folders are
  * prefixes: there is nothing to make. Each write of a node is a transaction
  * that compares: a contender's create_revision (its name has it), a mark the
- * mod_revision that was read, a create the epoch (link.c, E1).
+ * mod_revision that was read, a create the epoch (driver.c, E1).
  *
  * A1. etcd does calls side by side, so order (D1) is kept here. An ask begins
  *     when no earlier one of the same lock, of which one writes, is under way.
@@ -12,7 +12,7 @@
  * A2. A create lists the lock in its own transaction. The LIST that follows at
  *     once (`leads`) is answered by that: an acquire is one round trip.
  * A3. A LIST that is not fresh, and a READ, are the member's own
- *     (serializable): it has applied what it answered here (link.c, E2).
+ *     (serializable): it has applied what it answered here (driver.c, E2).
  * A4. The servers show no clock. CLOCK is ours. A stand-in's end is for its
  *     maker alone (names.c); for all others its own lease ends it.
  * A5. A detached node's mark is "<its key>/d". A detach compares the epoch, so

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "store/session/etcd/driver.h"
+#include "store/session/etcd/link.h"
 #include "store/session/query/submit.h"
 
 #define PORT 2379

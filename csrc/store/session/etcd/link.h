@@ -3,8 +3,23 @@
 #define DLK_STORE_SESSION_ETCD_LINK_H
 
 #include "core/map.h"
-#include "store/session/etcd/driver.h"
+#include "net/tls.h"
+#include "store/session/driver.h"
+#include "store/session/etcd/conn/grpc.h"
 #include "store/session/etcd/names.h"
+
+#define DLK_ETCD_TEXTS 16
+
+/* Shared by a store's sessions. */
+struct dlk_etcd_client {
+  struct dlk_host *host;
+  struct dlk_conf conf;
+  struct dlk_net_tls *tls;         /* or NULL */
+  struct dlk_net_address *members; /* conf.host_count of them */
+  char *base;                      /* the folder of all locks */
+  char *texts[DLK_ETCD_TEXTS];     /* servers' words, kept for replies */
+  struct dlk_list links;           /* open */
+};
 
 struct dlk_ss_link {
   struct dlk_grpc grpc; /* first */
@@ -16,7 +31,7 @@ struct dlk_ss_link {
   void *user, *owner;
   size_t member, failures; /* connected to next; attempts in a row */
   int64_t seconds, lease;
-  int64_t epoch; /* link.c, E1 */
+  int64_t epoch; /* driver.c, E1 */
   unsigned turn; /* of the password */
   bool up;       /* READY: the recipe may ask */
   bool closed, gone;
@@ -40,8 +55,9 @@ void dlk_etcd_link_end(struct dlk_ss_link *l, enum dlk_ss_end end,
                        const char *text);
 /* Soon, in the loop: writes and answers. */
 void dlk_etcd_link_wake(struct dlk_ss_link *l);
-/* What it waits for has changed. */
+/* What it waits for has changed; it is READY, or is no more. */
 void dlk_etcd_link_busy(struct dlk_ss_link *l);
+void dlk_etcd_link_up(struct dlk_ss_link *l, bool up);
 /* "/dlock/~7587862094fe" */
 void dlk_etcd_epoch_key(const struct dlk_ss_link *l, struct dlk_buf *out);
 bool dlk_etcd_denied(const struct dlk_grpc_call *c);

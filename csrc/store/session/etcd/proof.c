@@ -18,7 +18,7 @@
  * issue 15247, mended in 3.4.31 and 3.5.13: docs/etcd.md).
  *
  * Creates and deletes prove nothing: they do not renew a lease. */
-#include "store/session/etcd/driver.h"
+#include "store/session/etcd/proof.h"
 
 static int64_t spacing(const struct dlk_ss_proof *p) {
   return p->timeout / 4;

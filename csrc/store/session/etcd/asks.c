@@ -83,17 +83,13 @@ static struct ask *ask_at(struct dlk_list *l) {
 }
 
 static void trace(const struct ask *a, const char *event, enum dlk_ss_rc rc) {
-  static const char *const words[] = {[DLK_SS_NONODE] = ", no such key",
-                                      [DLK_SS_EXISTS] = ", it exists",
-                                      [DLK_SS_VERSION] = ", written since",
-                                      [DLK_SS_NOAUTH] = ", denied",
-                                      [DLK_SS_FAILED] = ", failed"};
   const struct dlk_ss_link *l = a->on;
-  int64_t now = l->host->now(l->host);
-  if (!DLK_TRACING)
-    return;
-  dlk_ss_trace("etcd", now, event, a->path, "%s%s", verbs[a->verb],
-               words[rc] ? words[rc] : "");
+  if (DLK_TRACING)
+    dlk_ss_trace("etcd", l->host->now(l->host), event, a->path, "%s%s",
+                 verbs[a->verb],
+                 rc == DLK_SS_OK       ? ""
+                 : rc == DLK_SS_NONODE ? ", no such key"
+                                       : ", not done");
 }
 
 /* ---- what is asked ---- */
@@ -522,40 +518,28 @@ static void read_move(struct ask *a, struct dlk_ss_reply *r,
   r->len = kv.value.n;
 }
 
+/* What it compares is not so: the key is gone, unless the count says else. */
+static enum dlk_ss_rc undone(const struct ask *a,
+                             const struct dlk_etcd_did *did) {
+  if (a->verb == DLK_SS_CREATE)
+    return DLK_SS_FAILED;
+  if (did->range.count == 0)
+    return DLK_SS_NONODE;
+  return a->verb == DLK_SS_KEEP ? DLK_SS_EXISTS : DLK_SS_VERSION;
+}
+
 static void read_txn(struct ask *a, struct dlk_ss_reply *r,
                      const struct dlk_etcd_did *did) {
-  bool done = did->succeeded;
-  int64_t revision = did->range.revision;
-  r->stat.version = r->stat.fence = revision;
+  r->stat.version = r->stat.fence = did->range.revision;
   r->stat.ctime_ms = a->sent / DLK_MS;
   r->stat.owner = a->on->lease;
-  switch (a->verb) {
-  case DLK_SS_DELETE:
-    r->rc = done && did->deleted > 0 ? DLK_SS_OK : DLK_SS_NONODE;
-    break;
-  case DLK_SS_MARK:
-    r->rc = done                   ? DLK_SS_OK
-            : did->range.count > 0 ? DLK_SS_VERSION
-                                   : DLK_SS_NONODE;
-    break;
-  case DLK_SS_KEEP:
-    r->rc = done                   ? DLK_SS_OK
-            : did->range.count > 0 ? DLK_SS_EXISTS
-                                   : DLK_SS_NONODE;
-    break;
-  case DLK_SS_GUARD:
-    r->rc = done ? DLK_SS_OK : DLK_SS_NONODE;
-    break;
-  case DLK_SS_DETACH:
-  case DLK_SS_PROLONG:
-  case DLK_SS_ATTACH:
-  case DLK_SS_DETACHED:
+  r->text = "the servers compared, and refuse it";
+  if (a->verb >= DLK_SS_DETACH)
     read_move(a, r, did);
-    break;
-  default: /* CREATE: an epoch that is over answers nobody */
-    r->rc = done ? DLK_SS_OK : DLK_SS_FAILED;
-    r->text = "the session's epoch is over";
-  }
+  else if (!did->succeeded)
+    r->rc = undone(a, did);
+  else if (a->verb == DLK_SS_DELETE && did->deleted == 0)
+    r->rc = DLK_SS_NONODE;
 }
 
 /* Fills r from the call's answer; false: it is none. */

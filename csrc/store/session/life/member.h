@@ -55,6 +55,7 @@ struct dlk_ss_member {
   struct dlk_list watches; /* watch.c */
   enum dlk_ss_use use;
   size_t awaits; /* length of a path to be watched */
+  bool settles;  /* a guest: what it did must become known here */
   int flying;    /* answers to come */
 };
 

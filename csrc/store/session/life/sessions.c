@@ -321,7 +321,11 @@ void dlk_ss_sessions_stop(struct dlk_ss_sessions *ss) {
 
 /* Parked members have sent nothing. */
 static bool is_idle(const struct dlk_ss_session *s) {
-  return s->node_count == s->uses[DLK_SS_USE_PARKED];
+  const struct dlk_list *l = s->guests.next;
+  while (l != &s->guests &&
+         !DLK_CONTAINER(l, const struct dlk_ss_member, link)->settles)
+    l = l->next;
+  return l == &s->guests && s->node_count == s->uses[DLK_SS_USE_PARKED];
 }
 
 /* A reconnected session with nothing to lose goes on. */

@@ -130,12 +130,15 @@ static bool detach(struct dlk_ss_query *q) {
 
 /* ---- the string's ---- */
 
+/* Errors name the key in it. */
 static bool is_string(struct dlk_ss_query *q, struct detached_lease *d) {
-  if (parse(q->op->text, q->op->text_len, d))
-    return true;
   struct dlk_ss_store *st = q->store;
   struct dlk_op *op = q->op;
-  op->key_len = 0; /* it may hold a token */
+  bool good = parse(op->text, op->text_len, d);
+  op->key = good ? d->key : op->text;
+  op->key_len = good ? (size_t)d->number[KEY] : 0; /* it may hold a token */
+  if (good)
+    return true;
   dlk_ss_query_detach(q);
   dlk_ss_done_text(st, op, DLK_INVALID,
                    "this is not a string that lease:detach() gave here");
@@ -222,8 +225,6 @@ static bool prolong(struct dlk_ss_query *q) {
   struct detached_lease d;
   if (!is_string(q, &d))
     return true;
-  q->op->key = d.key;
-  q->op->key_len = (size_t)d.number[KEY];
   if (q->op->ttl < 0)
     q->op->ttl = dlk_from_ms(d.number[TTL]);
   struct dlk_ss_request r = {.verb =

@@ -132,6 +132,7 @@ bool dlk_ss_query_send(struct dlk_ss_query *q, enum dlk_ss_purpose purpose,
   if (!dlk_ss_send(q->member.session, r, on_answer, q, q->tag))
     return false;
   q->settling |= dlk_ss_until_known(purpose);
+  q->member.settles = q->settling;
   q->member.flying++;
   return true;
 }

@@ -95,163 +95,123 @@ void dlk_etcd_authenticate(struct dlk_buf *b, const char *user,
 
 /* ---- answers ---- */
 
-static struct dlk_pb inside(const struct dlk_pb_field *f) {
-  return dlk_pb_of(f->bytes ? f->bytes : "", f->len);
-}
+/* The last of each field of a small number; more than one are read apart. */
+struct fields {
+  int64_t number[7];
+  struct dlk_etcd_bytes bytes[7];
+  bool there[7];
+};
 
 static struct dlk_etcd_bytes text(const struct dlk_pb_field *f) {
   return (struct dlk_etcd_bytes){f->bytes ? f->bytes : "", f->len};
 }
 
-static bool revision(const struct dlk_pb_field *header, int64_t *out) {
-  struct dlk_pb r = inside(header);
-  struct dlk_pb_field f;
-  while (dlk_pb_next(&r, &f))
-    if (f.number == 3)
-      *out = f.value;
-  return !r.bad;
-}
-
-bool dlk_etcd_ranged(struct dlk_etcd_bytes m, struct dlk_etcd_ranged *out) {
+static bool scan(struct dlk_etcd_bytes m, struct fields *out) {
   struct dlk_pb r = dlk_pb_of(m.p, m.n);
-  struct dlk_pb_field f;
-  *out = (struct dlk_etcd_ranged){.kvs = r};
+  struct dlk_pb_field f = {0};
+  *out = (struct fields){0};
+  for (int i = 0; i < 7; i++)
+    out->bytes[i] = text(&f);
   while (dlk_pb_next(&r, &f))
-    if (f.number == 1 && !revision(&f, &out->revision))
-      return false;
-    else if (f.number == 4)
-      out->count = f.value;
-  return !r.bad;
-}
-
-static bool read_kv(const struct dlk_pb_field *whole, struct dlk_etcd_kv *kv) {
-  struct dlk_pb r = inside(whole);
-  struct dlk_pb_field f;
-  *kv = (struct dlk_etcd_kv){.key = {"", 0}, .value = {"", 0}};
-  while (dlk_pb_next(&r, &f))
-    switch (f.number) {
-    case 1:
-      kv->key = text(&f);
-      break;
-    case 2:
-      kv->created = f.value;
-      break;
-    case 3:
-      kv->modified = f.value;
-      break;
-    case 5:
-      kv->value = text(&f);
-      break;
-    case 6:
-      kv->lease = f.value;
-      break;
-    default:
-      break;
+    if (f.number < 7) {
+      out->number[f.number] = f.value;
+      out->bytes[f.number] = text(&f);
+      out->there[f.number] = true;
     }
   return !r.bad;
 }
 
-bool dlk_etcd_next_kv(struct dlk_pb *kvs, struct dlk_etcd_kv *out) {
+/* Finds the next field of that number. */
+static bool find(struct dlk_pb *r, unsigned number, struct dlk_etcd_bytes *m) {
   struct dlk_pb_field f;
-  while (dlk_pb_next(kvs, &f))
-    if (f.number == 2) {
-      kvs->bad = !read_kv(&f, out);
-      return !kvs->bad;
+  while (dlk_pb_next(r, &f))
+    if (f.number == number) {
+      *m = text(&f);
+      return true;
     }
   return false;
 }
 
-/* A ResponseOp: of a range 1, of a put 2, of a delete 3. */
-static bool read_part(const struct dlk_pb_field *op, bool first,
-                      struct dlk_etcd_did *out) {
-  struct dlk_pb r = inside(op);
-  struct dlk_pb_field part, f;
-  bool ok = true;
-  while (ok && dlk_pb_next(&r, &part))
-    if (part.number == 1) {
-      ok = dlk_etcd_ranged(text(&part), first ? &out->range : &out->second);
-    } else if (part.number == 3) {
-      struct dlk_pb in = inside(&part);
-      while (dlk_pb_next(&in, &f))
-        if (f.number == 2)
-          out->deleted += f.value;
-      ok = !in.bad;
-    }
-  return ok && !r.bad;
+bool dlk_etcd_ranged(struct dlk_etcd_bytes m, struct dlk_etcd_ranged *out) {
+  struct fields f, header;
+  bool ok = scan(m, &f) && scan(f.bytes[1], &header);
+  *out = (struct dlk_etcd_ranged){.kvs = dlk_pb_of(m.p, m.n)};
+  if (!ok)
+    return false;
+  out->revision = header.number[3];
+  out->count = f.number[4];
+  return true;
 }
 
+bool dlk_etcd_next_kv(struct dlk_pb *kvs, struct dlk_etcd_kv *out) {
+  struct dlk_etcd_bytes m;
+  struct fields f;
+  if (!find(kvs, 2, &m))
+    return false;
+  kvs->bad = !scan(m, &f);
+  *out = (struct dlk_etcd_kv){.key = f.bytes[1],
+                              .value = f.bytes[5],
+                              .created = f.number[2],
+                              .modified = f.number[3],
+                              .lease = f.number[6]};
+  return !kvs->bad;
+}
+
+/* A part's field is of a range 1, of a put 2, of a delete 3. */
 bool dlk_etcd_did(struct dlk_etcd_bytes m, struct dlk_etcd_did *out) {
   struct dlk_pb r = dlk_pb_of(m.p, m.n);
-  struct dlk_pb_field f;
-  int64_t at = 0;
-  unsigned ranges = 0;
+  struct dlk_etcd_bytes one;
+  struct fields f, header, part, deleted;
+  struct dlk_etcd_ranged *next = &out->range;
   *out = (struct dlk_etcd_did){0};
   out->range.kvs = out->second.kvs = dlk_pb_of("", 0);
-  while (dlk_pb_next(&r, &f)) {
-    if (f.number == 1 && !revision(&f, &at))
+  if (!scan(m, &f) || !scan(f.bytes[1], &header))
+    return false;
+  out->succeeded = f.number[2] != 0;
+  while (find(&r, 3, &one)) {
+    if (!scan(one, &part) || !scan(part.bytes[3], &deleted))
       return false;
-    if (f.number == 2)
-      out->succeeded = f.value != 0;
-    if (f.number == 3) {
-      bool is_range = f.len > 0 && f.bytes[0] == (1 << 3 | 2);
-      if (!read_part(&f, ranges == 0, out))
-        return false;
-      ranges += is_range;
-    }
+    out->deleted += deleted.number[2];
+    if (!part.there[1])
+      continue;
+    if (!dlk_etcd_ranged(part.bytes[1], next))
+      return false;
+    next = &out->second;
   }
-  out->range.revision = at;
+  out->range.revision = header.number[3];
   return !r.bad;
 }
 
 bool dlk_etcd_leased(struct dlk_etcd_bytes m, struct dlk_etcd_leased *out) {
-  struct dlk_pb r = dlk_pb_of(m.p, m.n);
-  struct dlk_pb_field f;
-  *out = (struct dlk_etcd_leased){0};
-  while (dlk_pb_next(&r, &f))
-    if (f.number == 2)
-      out->id = f.value;
-    else if (f.number == 3)
-      out->ttl = f.value;
-  return !r.bad;
+  struct fields f;
+  bool ok = scan(m, &f);
+  *out = (struct dlk_etcd_leased){f.number[2], f.number[3]};
+  return ok;
 }
 
 bool dlk_etcd_watched(struct dlk_etcd_bytes m, struct dlk_etcd_watched *out) {
-  struct dlk_pb r = dlk_pb_of(m.p, m.n);
-  struct dlk_pb_field f;
-  *out = (struct dlk_etcd_watched){.events = r};
-  while (dlk_pb_next(&r, &f))
-    if (f.number == 2)
-      out->id = f.value;
-    else if (f.number == 3)
-      out->created = f.value != 0;
-    else if (f.number == 4)
-      out->canceled = f.value != 0;
-  return !r.bad;
+  struct fields f;
+  bool ok = scan(m, &f);
+  *out = (struct dlk_etcd_watched){.id = f.number[2],
+                                   .created = f.number[3] != 0,
+                                   .canceled = f.number[4] != 0,
+                                   .events = dlk_pb_of(m.p, m.n)};
+  return ok;
 }
 
 bool dlk_etcd_next_event(struct dlk_pb *events, bool *deleted) {
-  struct dlk_pb_field f, in;
-  while (dlk_pb_next(events, &f)) {
-    if (f.number != 11)
-      continue;
-    struct dlk_pb r = inside(&f);
-    *deleted = false;
-    while (dlk_pb_next(&r, &in))
-      if (in.number == 1)
-        *deleted = in.value != 0;
-    events->bad = r.bad;
-    return !r.bad;
-  }
-  return false;
+  struct dlk_etcd_bytes m;
+  struct fields f;
+  if (!find(events, 11, &m))
+    return false;
+  events->bad = !scan(m, &f);
+  *deleted = f.number[1] != 0;
+  return !events->bad;
 }
 
 bool dlk_etcd_token(struct dlk_etcd_bytes m, struct dlk_etcd_bytes *out) {
-  struct dlk_pb r = dlk_pb_of(m.p, m.n);
-  struct dlk_pb_field f;
-  while (dlk_pb_next(&r, &f))
-    if (f.number == 2) {
-      *out = text(&f);
-      return true;
-    }
-  return false;
+  struct fields f;
+  bool ok = scan(m, &f) && f.there[2];
+  *out = f.bytes[2];
+  return ok;
 }

@@ -101,7 +101,8 @@ TEST(a_transaction_is_as_etcd_has_it) {
   dlk_etcd_if(&b, of("e"), DLK_ETCD_MOD, 5);
   dlk_etcd_if(&b, of("e"), DLK_ETCD_LEASE, 9);
   dlk_etcd_do_put(&b, &put);
-  dlk_etcd_do_delete(&b, of("d"));
+  dlk_etcd_do_delete(&b, of("d"), false);
+  dlk_etcd_do_delete(&b, of("d"), true);
   dlk_etcd_do_range(&b, DLK_ETCD_ELSE, &r);
   CHECK(IS(&b, "\x0a\x05\x10\x01\x1a\x01k"
                "\x0a\x07\x10\x02\x1a\x01"
@@ -111,6 +112,9 @@ TEST(a_transaction_is_as_etcd_has_it) {
                "\x12\x0a\x12\x08\x0a\x01k\x12\x01v\x18\x07"
                "\x12\x05\x1a\x03\x0a\x01"
                "d"
+               "\x12\x09\x1a\x07\x0a\x01"
+               "d\x12\x02"
+               "d0"
                "\x1a\x0c\x0a\x0a\x0a\x02"
                "f/\x12\x02"
                "f0\x40\x01"));

@@ -5,6 +5,7 @@ local common = require "spec.etcd.common"
 local etcd = require "spec.support.etcd"
 local proxy = require "spec.support.proxy"
 local steady = require "spec.support.steady"
+local uv = require "luv"
 
 local key, open, now = common.key, common.open, common.now
 local between
@@ -154,6 +155,33 @@ describe("with etcd in trouble,", function()
       assert(lease:release())
     end
     between:trickle("down")
+  end)
+
+  it("a detached lease that is broken leaves nothing", function()
+    local store, k = open(), key()
+    local text = assert(assert(store:lock(k, { ttl = 20 })):detach())
+    assert.is_true(store:break_lock(k))
+    assert.are.equal(0, #common.nodes(k))
+    assert.are.equal("lost", select(3, store:attach(text)))
+  end)
+
+  -- Its revision is gone when it is asked for again.
+  timed("a watch that was compacted meanwhile reads again", function()
+    local store, other, k = through { session_timeout = 20 }, open(), key()
+    local lease = assert(store:lock(k))
+    uv.sleep(300) -- from then on its key is watched
+    store:ping()
+    between:refuse(true)
+    between:close()
+    assert.is_true(other:revoke(k))
+    local fields = etcd.ctl(common.url, "get", "x", "-w=fields")
+    assert(etcd.ctl(common.url, "compact",
+      fields:match('"Revision" : (%d+)')))
+    between:refuse(false)
+    common.eventually(store, "the revoke is heard of", function()
+      return lease:revoked()
+    end, 5)
+    assert(lease:release())
   end)
 
   timed("a detach or attach whose answer is lost is settled", function()

@@ -15,8 +15,8 @@
  *     (serializable): it has applied what it answered here (driver.c, E2).
  * A4. The servers show no clock. CLOCK is ours. A stand-in's end is for its
  *     maker alone (names.c); for all others its own lease ends it.
- * A5. A detached node's mark is "<its key>/d". A detach compares the epoch, so
- *     a lost one is not done after its repetition.
+ * A5. A detached node's mark is "<its key>/d", and goes with it. A detach
+ *     compares the epoch, so a lost one is not done after its repetition.
  *
  *   QUEUED -> FLYING                   start
  *   QUEUED -> PROVING -> FLYING        PROVE: the keepalive, then the read
@@ -104,11 +104,6 @@ static struct dlk_etcd_range names_in(const struct dlk_buf *folder) {
       .key = bytes_of(folder), .folder = true, .keys_only = true};
 }
 
-static void add_folder(struct dlk_buf *out, const char *path) {
-  const char *slash = strrchr(path, '/');
-  dlk_buf_add(out, path, (size_t)(slash - path) + 1);
-}
-
 static void if_epoch(struct dlk_ss_link *l, struct dlk_buf *out) {
   struct dlk_buf epoch = {0};
   dlk_etcd_epoch_key(l, &epoch);
@@ -121,7 +116,7 @@ static void if_epoch(struct dlk_ss_link *l, struct dlk_buf *out) {
 static void put_create(struct dlk_ss_link *l, const struct dlk_ss_request *q,
                        struct dlk_etcd_bytes key, struct dlk_buf *out) {
   struct dlk_buf folder = {0};
-  add_folder(&folder, q->path);
+  dlk_buf_add(&folder, q->path, (size_t)(strrchr(q->path, '/') - q->path) + 1);
   const struct dlk_etcd_put put = {key, {q->data, q->len}, .lease = l->lease};
   const struct dlk_etcd_range names = names_in(&folder);
   out->failed |= folder.failed;
@@ -154,7 +149,7 @@ static bool put_guarded(const struct dlk_op *op, struct dlk_buf *out) {
     if (out && puts)
       dlk_etcd_do_put(out, &put);
     else if (out)
-      dlk_etcd_do_delete(out, key);
+      dlk_etcd_do_delete(out, key, false);
     i += n;
   }
   return i > 0;
@@ -210,7 +205,7 @@ static void put_move(const struct ask *a, const struct dlk_ss_request *q,
   if (q->verb != DLK_SS_DETACHED)
     dlk_etcd_do_put(out, &move);
   if (back) {
-    dlk_etcd_do_delete(out, mark);
+    dlk_etcd_do_delete(out, mark, false);
     dlk_etcd_do_range(out, DLK_ETCD_ELSE, &own);
   } else if (q->verb != DLK_SS_DETACHED) {
     dlk_etcd_do_put(out, &note);
@@ -250,7 +245,7 @@ static void put_body(struct ask *a, const struct dlk_ss_request *q) {
   case DLK_SS_DELETE:
     if (node.created != 0)
       dlk_etcd_if(out, key, DLK_ETCD_CREATE, node.created);
-    dlk_etcd_do_delete(out, key);
+    dlk_etcd_do_delete(out, key, true);
     break;
   case DLK_SS_GUARD:
     dlk_etcd_if(out, mine, DLK_ETCD_CREATE, own.created);
@@ -274,20 +269,17 @@ static void put_body(struct ask *a, const struct dlk_ss_request *q) {
 /* ---- how it goes on ---- */
 
 static void on_told(struct dlk_grpc_call *c);
+static void on_kept(struct dlk_grpc_call *c);
 
 static bool call(struct ask *a, const char *method) {
   struct dlk_grpc_call *c = &a->call;
-  dlk_grpc_drop(c);
-  c->method = method;
-  c->told = on_told;
-  c->owner = &a->on->grpc;
+  dlk_grpc_init_call(c, &a->on->grpc, method, false, on_told);
   size_t mark = dlk_grpc_open(c);
   if (a->phase == GRANTING)
     dlk_etcd_grant(&c->out, a->keep, a->keeper);
   else
     dlk_buf_add(&c->out, a->body.data, a->body.len);
-  dlk_grpc_close(c, mark);
-  return !a->body.failed && dlk_grpc_start(&a->on->grpc, c);
+  return dlk_grpc_say(c, mark);
 }
 
 static void end_ask(struct ask *a, enum dlk_ss_rc rc, const char *text) {
@@ -305,21 +297,10 @@ static void fly(struct ask *a) {
 static bool keep_alive(struct ask *a) {
   struct dlk_ss_link *l = a->on;
   struct dlk_grpc_call *c = &l->keeper;
-  bool runs = c->on != NULL;
-  if (!runs) {
-    dlk_grpc_drop(c);
-    c->method = "Lease/LeaseKeepAlive";
-    c->streams = true;
-    c->told = dlk_etcd_kept;
-    c->owner = &l->grpc;
-  }
+  dlk_grpc_init_call(c, &l->grpc, "Lease/LeaseKeepAlive", true, on_kept);
   size_t mark = dlk_grpc_open(c);
   dlk_etcd_lease(&c->out, l->lease);
-  dlk_grpc_close(c, mark);
-  if (!runs)
-    return dlk_grpc_start(&l->grpc, c);
-  dlk_grpc_more(c);
-  return !c->out.failed;
+  return dlk_grpc_say(c, mark);
 }
 
 static void start(struct ask *a) {
@@ -405,7 +386,7 @@ static struct ask *first_in(struct dlk_ss_link *l, enum phase phase) {
 }
 
 /* Keepalives are answered in their order. */
-void dlk_etcd_kept(struct dlk_grpc_call *c) {
+static void on_kept(struct dlk_grpc_call *c) {
   struct dlk_ss_link *l =
       (struct dlk_ss_link *)(void *)c->owner; /* its first member */
   struct dlk_etcd_bytes m;

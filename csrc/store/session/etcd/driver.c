@@ -71,16 +71,6 @@ static void late_fired(struct dlk_timer *timer, int64_t now) {
   finish(DLK_CONTAINER(timer, struct dlk_ss_link, late));
 }
 
-static void begin(struct dlk_ss_link *l, struct dlk_grpc_call *c,
-                  const char *method, bool streams,
-                  void (*told)(struct dlk_grpc_call *c)) {
-  dlk_grpc_drop(c);
-  c->method = method;
-  c->streams = streams;
-  c->told = told;
-  c->owner = &l->grpc;
-}
-
 static void close_link(struct dlk_ss_link *l) {
   bool revokes = l->up && l->lease != 0;
   l->closed = true;
@@ -91,11 +81,11 @@ static void close_link(struct dlk_ss_link *l) {
   dlk_grpc_drop(&l->watcher);
   dlk_etcd_link_up(l, false);
   if (revokes) {
-    begin(l, &l->hello, "Lease/LeaseRevoke", false, on_revoked);
+    dlk_grpc_init_call(&l->hello, &l->grpc, "Lease/LeaseRevoke", false,
+                       on_revoked);
     size_t mark = dlk_grpc_open(&l->hello);
     dlk_etcd_lease(&l->hello.out, l->lease);
-    dlk_grpc_close(&l->hello, mark);
-    revokes = dlk_grpc_start(&l->grpc, &l->hello);
+    revokes = dlk_grpc_say(&l->hello, mark);
   }
   if (!revokes) {
     finish(l);
@@ -179,9 +169,9 @@ static bool enter(struct dlk_ss_link *l) {
   struct dlk_grpc_call *c = &l->hello;
   struct dlk_buf key = {0};
   if (l->lease == 0)
-    begin(l, c, "Lease/LeaseGrant", false, on_granted);
+    dlk_grpc_init_call(c, &l->grpc, "Lease/LeaseGrant", false, on_granted);
   else
-    begin(l, c, "KV/Txn", false, on_epoch);
+    dlk_grpc_init_call(c, &l->grpc, "KV/Txn", false, on_epoch);
   size_t mark = dlk_grpc_open(c);
   if (l->lease == 0) {
     dlk_etcd_grant(&c->out, l->seconds, 0);
@@ -191,8 +181,7 @@ static bool enter(struct dlk_ss_link *l) {
     if (!key.failed)
       dlk_etcd_do_put(&c->out, &put);
   }
-  dlk_grpc_close(c, mark);
-  bool ok = !key.failed && dlk_grpc_start(&l->grpc, c);
+  bool ok = !key.failed && dlk_grpc_say(c, mark);
   dlk_buf_free(&key);
   return ok;
 }
@@ -224,12 +213,11 @@ static bool authenticate(struct dlk_ss_link *l) {
   const char *password = conf->password;
   if (conf->secret)
     password = dlk_secret_read(conf->secret, &now, &l->turn) ? now.data : NULL;
-  begin(l, c, "Auth/Authenticate", false, on_authenticated);
+  dlk_grpc_init_call(c, &l->grpc, "Auth/Authenticate", false, on_authenticated);
   dlk_buf_reserve(&c->out, 2048);
   size_t mark = dlk_grpc_open(c);
   dlk_etcd_authenticate(&c->out, conf->username, password ? password : "");
-  dlk_grpc_close(c, mark);
-  bool ok = !now.failed && dlk_grpc_start(&l->grpc, c);
+  bool ok = !now.failed && dlk_grpc_say(c, mark);
   dlk_buf_wipe(&now);
   return ok;
 }

@@ -74,8 +74,6 @@ bool dlk_etcd_deliver(struct dlk_ss_link *l);
 void dlk_etcd_asks_end(struct dlk_ss_link *l, const char *why);
 int64_t dlk_etcd_oldest(const struct dlk_ss_link *l);
 const char *dlk_etcd_guard_error(void *client, const struct dlk_op *op);
-/* Of the keeper. */
-void dlk_etcd_kept(struct dlk_grpc_call *c);
 
 /* ---- watch.c ---- */
 

@@ -26,8 +26,7 @@ static void tell(struct dlk_ss_link *l, struct watch *w,
 static void unwatch(struct dlk_ss_link *l, int64_t id) {
   size_t mark = dlk_grpc_open(&l->watcher);
   dlk_etcd_unwatch(&l->watcher.out, id);
-  dlk_grpc_close(&l->watcher, mark);
-  dlk_grpc_more(&l->watcher);
+  (void)dlk_grpc_say(&l->watcher, mark);
 }
 
 static void on_told(struct dlk_grpc_call *c) {
@@ -62,14 +61,7 @@ static void on_told(struct dlk_grpc_call *c) {
 static bool ask(struct dlk_ss_link *l, const struct watch *w) {
   struct dlk_grpc_call *c = &l->watcher;
   struct dlk_etcd_node node = {0};
-  bool runs = c->on != NULL;
-  if (!runs) {
-    dlk_grpc_drop(c);
-    c->method = "Watch/Watch";
-    c->streams = true;
-    c->told = on_told;
-    c->owner = &l->grpc;
-  }
+  dlk_grpc_init_call(c, &l->grpc, "Watch/Watch", true, on_told);
   if (w->folder)
     dlk_buf_addf(&node.key, "%s/", w->path);
   else
@@ -79,13 +71,8 @@ static bool ask(struct dlk_ss_link *l, const struct watch *w) {
     dlk_etcd_watch(&c->out,
                    (struct dlk_etcd_bytes){node.key.data, node.key.len},
                    w->folder, w->id, w->from);
-  dlk_grpc_close(c, mark);
-  bool ok = !node.key.failed && !c->out.failed;
+  bool ok = !node.key.failed && dlk_grpc_say(c, mark);
   dlk_buf_free(&node.key);
-  if (ok && runs)
-    dlk_grpc_more(c);
-  else if (ok)
-    ok = dlk_grpc_start(&l->grpc, c);
   dlk_etcd_link_wake(l);
   return ok;
 }

@@ -28,14 +28,6 @@ size_t dlk_grpc_open(struct dlk_grpc_call *c) {
   return c->out.len;
 }
 
-void dlk_grpc_close(struct dlk_grpc_call *c, size_t mark) {
-  size_t n = c->out.len - mark;
-  if (c->out.failed)
-    return;
-  for (int i = 1; i < HEAD; i++, n >>= 8)
-    c->out.data[mark - (size_t)i] = (char)(n & 0xff);
-}
-
 bool dlk_grpc_next(struct dlk_grpc_call *c, struct dlk_etcd_bytes *message) {
   dlk_buf_shift(&c->in, c->in_at);
   c->in_at = 0;
@@ -79,7 +71,7 @@ static nghttp2_nv header(const char *name, const char *value) {
                       strlen(name), strlen(value), NGHTTP2_NV_FLAG_NONE};
 }
 
-bool dlk_grpc_start(struct dlk_grpc *g, struct dlk_grpc_call *c) {
+static bool start(struct dlk_grpc *g, struct dlk_grpc_call *c) {
   char path[64], authority[300];
   const struct dlk_net_address *at = g->net.at;
   snprintf(path, sizeof path, "/etcdserverpb.%s", c->method);
@@ -118,11 +110,6 @@ bool dlk_grpc_start(struct dlk_grpc *g, struct dlk_grpc_call *c) {
   return true;
 }
 
-void dlk_grpc_more(struct dlk_grpc_call *c) {
-  if (c->on)
-    (void)nghttp2_session_resume_data(c->on->h2, c->stream);
-}
-
 static void leave(struct dlk_grpc_call *c) {
   if (!c->on)
     return;
@@ -139,6 +126,29 @@ void dlk_grpc_drop(struct dlk_grpc_call *c) {
   leave(c);
   dlk_buf_free(&c->out);
   dlk_buf_free(&c->in);
+}
+
+void dlk_grpc_init_call(struct dlk_grpc_call *c, struct dlk_grpc *g,
+                        const char *method, bool streams,
+                        void (*told)(struct dlk_grpc_call *c)) {
+  if (c->on && streams)
+    return;
+  dlk_grpc_drop(c);
+  c->owner = g;
+  c->method = method;
+  c->streams = streams;
+  c->told = told;
+}
+
+bool dlk_grpc_say(struct dlk_grpc_call *c, size_t mark) {
+  size_t n = c->out.len - mark;
+  if (c->out.failed)
+    return false;
+  for (size_t i = 1; i < HEAD; i++, n >>= 8)
+    c->out.data[mark - i] = (char)(n & 0xff);
+  if (!c->on)
+    return start(c->owner, c);
+  return nghttp2_session_resume_data(c->on->h2, c->stream) != NGHTTP2_ERR_NOMEM;
 }
 
 /* ---- what nghttp2 tells (G1) ---- */

@@ -68,13 +68,14 @@ struct dlk_grpc {
 
 void dlk_grpc_init(struct dlk_grpc *g);
 void dlk_grpc_free(struct dlk_grpc *g);
-/* Begins a call with c->out's message (dlk_grpc_put). False: no memory. */
-bool dlk_grpc_start(struct dlk_grpc *g, struct dlk_grpc_call *c);
-/* A message for c->out: open, append, close. */
+/* A call of that kind, unless it is a stream under way; then a message for it:
+ * open, append to c->out, say. */
+void dlk_grpc_init_call(struct dlk_grpc_call *c, struct dlk_grpc *g,
+                        const char *method, bool streams,
+                        void (*told)(struct dlk_grpc_call *c));
 size_t dlk_grpc_open(struct dlk_grpc_call *c);
-void dlk_grpc_close(struct dlk_grpc_call *c, size_t mark);
-/* More of c->out is to be sent. */
-void dlk_grpc_more(struct dlk_grpc_call *c);
+/* False: no memory. */
+bool dlk_grpc_say(struct dlk_grpc_call *c, size_t mark);
 /* Takes the next whole message out of c->in; valid until the next call. */
 bool dlk_grpc_next(struct dlk_grpc_call *c, struct dlk_etcd_bytes *message);
 /* Nothing more is told; frees its buffers. */

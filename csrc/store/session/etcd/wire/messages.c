@@ -54,9 +54,16 @@ void dlk_etcd_do_put(struct dlk_buf *b, const struct dlk_etcd_put *p) {
   dlk_pb_close(b, op);
 }
 
-void dlk_etcd_do_delete(struct dlk_buf *b, struct dlk_etcd_bytes key) {
+void dlk_etcd_do_delete(struct dlk_buf *b, struct dlk_etcd_bytes key,
+                        bool below) {
   size_t op = dlk_pb_open(b, DLK_ETCD_THEN), mark = dlk_pb_open(b, 3);
   add(b, 1, key);
+  if (below) {
+    size_t end = dlk_pb_open(b, 2);
+    dlk_buf_add(b, key.p, key.n);
+    dlk_buf_add(b, "0", 1);
+    dlk_pb_close(b, end);
+  }
   dlk_pb_close(b, mark);
   dlk_pb_close(b, op);
 }

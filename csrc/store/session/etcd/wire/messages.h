@@ -34,7 +34,9 @@ void dlk_etcd_if(struct dlk_buf *b, struct dlk_etcd_bytes key,
 void dlk_etcd_do_range(struct dlk_buf *b, enum dlk_etcd_branch branch,
                        const struct dlk_etcd_range *r);
 void dlk_etcd_do_put(struct dlk_buf *b, const struct dlk_etcd_put *p);
-void dlk_etcd_do_delete(struct dlk_buf *b, struct dlk_etcd_bytes key);
+/* below: also "key/…". */
+void dlk_etcd_do_delete(struct dlk_buf *b, struct dlk_etcd_bytes key,
+                        bool below);
 /* id 0: the server's choice. */
 void dlk_etcd_grant(struct dlk_buf *b, int64_t seconds, int64_t id);
 /* LeaseKeepAlive, LeaseRevoke, LeaseTimeToLive. */

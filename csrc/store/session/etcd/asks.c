@@ -657,14 +657,15 @@ static uint32_t lock_of(const struct dlk_ss_link *l,
 }
 
 /* A2. */
-static bool rides(const struct dlk_ss_link *l, const struct dlk_ss_request *q) {
+static bool rides(const struct dlk_ss_link *l, const struct dlk_ss_request *q,
+                  const char *path) {
   if (q->verb != DLK_SS_LIST || q->fresh || q->watch ||
       dlk_list_empty(&l->asks))
     return false;
   const struct ask *last = ask_at(l->asks.prev);
-  size_t n = strlen(q->path);
+  size_t n = strlen(path);
   return last->verb == DLK_SS_CREATE && last->phase != DONE &&
-         strncmp(last->path, q->path, n) == 0 && last->path[n] == '/';
+         strncmp(last->path, path, n) == 0 && last->path[n] == '/';
 }
 
 static void set_keeper(struct ask *a, const struct dlk_ss_request *q) {
@@ -694,7 +695,7 @@ bool dlk_etcd_send(struct dlk_ss_link *l, const struct dlk_ss_request *q,
               (q->verb >= DLK_SS_DETACH && q->verb <= DLK_SS_ATTACH);
   a->watch = q->watch;
   a->lock = lock_of(l, q, path);
-  a->rides = rides(l, q);
+  a->rides = rides(l, q, path);
   a->ranges = a->rides;
   dlk_list_init(&a->call.link);
   a->again = q->attempt > 0;

@@ -51,15 +51,17 @@ static bool parse(const char *at, size_t len, struct detached_lease *d) {
   return dlk_ss_name_parse(d->path_name, &d->entry) && d->entry.until_ms == 0;
 }
 
-/* The op's requests are of this node, at the time `ms` from now. */
-static bool ask(struct dlk_ss_query *q, struct dlk_ss_request *r, int64_t ns,
-                enum dlk_ss_purpose purpose, dlk_ss_heard *heard) {
-  char end[24];
-  r->ms = dlk_to_ms(ns);
-  snprintf(end, sizeof end, "%lld", (long long)(dlk_ss_wall_ms() + r->ms));
-  r->data = end;
-  r->len = strlen(end);
-  return r->path && dlk_ss_query_send(q, purpose, r, heard);
+/* With the mark's text for a lease that ends `ns` from now. */
+static bool ask(struct dlk_ss_query *q, const struct dlk_ss_request *given,
+                int64_t ns, enum dlk_ss_purpose purpose, dlk_ss_heard *heard) {
+  struct dlk_ss_request r = *given;
+  char text[24];
+  r.ms = dlk_to_ms(ns);
+  int64_t end = dlk_ss_wall_ms() + r.ms;
+  snprintf(text, sizeof text, "%lld", (long long)end);
+  r.data = text;
+  r.len = strlen(text);
+  return r.path && dlk_ss_query_send(q, purpose, &r, heard);
 }
 
 /* ns until the mark's end. */

@@ -99,7 +99,7 @@ TEST(a_transaction_is_as_etcd_has_it) {
       .key = of("f/"), .folder = true, .keys_only = true};
   dlk_etcd_if(&b, of("k"), DLK_ETCD_CREATE, 0);
   dlk_etcd_if(&b, of("e"), DLK_ETCD_MOD, 5);
-  dlk_etcd_if(&b, of("e"), DLK_ETCD_LEASE, 9);
+  dlk_etcd_if_none(&b, of("e/2"), of("e/"));
   dlk_etcd_do_put(&b, &put);
   dlk_etcd_do_delete(&b, of("d"), false);
   dlk_etcd_do_delete(&b, of("d"), true);
@@ -107,8 +107,9 @@ TEST(a_transaction_is_as_etcd_has_it) {
   CHECK(IS(&b, "\x0a\x05\x10\x01\x1a\x01k"
                "\x0a\x07\x10\x02\x1a\x01"
                "e\x30\x05"
-               "\x0a\x07\x10\x04\x1a\x01"
-               "e\x40\x09"
+               "\x0a\x0c\x10\x01\x1a\x03"
+               "e/2\x82\x04\x02"
+               "e0"
                "\x12\x0a\x12\x08\x0a\x01k\x12\x01v\x18\x07"
                "\x12\x05\x1a\x03\x0a\x01"
                "d"

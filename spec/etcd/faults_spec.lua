@@ -63,6 +63,25 @@ describe("with etcd in trouble,", function()
     end
   end)
 
+  it("an epoch that is written late bars older creates only", function()
+    local store, k = through(), key()
+    local lease = assert(store:lock(k .. "held"))
+    for _ = 1, 2 do
+      between:close()
+      assert(lease:extend())
+    end
+    local late
+    for _, name in ipairs(etcd.keys(common.url, "/dlock/~")) do
+      late = name:match("^(.*)/00000002$") or late
+    end
+    assert(etcd.ctl(common.url, "put", late .. "/00000001", "late"))
+    assert(store:lock(k)):release()
+    assert(etcd.ctl(common.url, "put", late .. "/00000003", "later"))
+    assert.are.equal("unavailable", select(3, store:lock(k)))
+    assert(etcd.ctl(common.url, "del", late, "--prefix"))
+    assert(lease:release())
+  end)
+
   it("a release whose answer is lost is settled", function()
     local store, k = through { io_timeout = 5 }, key()
     local lease = assert(store:lock(k))

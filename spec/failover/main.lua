@@ -2,18 +2,20 @@
 -- after the other, under eight processes that take one lock again and again;
 -- three of them know one server each, the others all. Prints a row for each
 -- kind of loss; ends with 1 when a promise of docs/guarantees.md was broken.
--- usage: lua5.4 spec/failover/main.lua zookeeper ROUNDS
+-- usage: lua5.4 spec/failover/main.lua zookeeper|etcd ROUNDS
 
 package.path = "./?.lua;" .. package.path
 
 local core = require "dlock.core"
 local crowd = require "spec.zookeeper.crowd"
+local etcd = require "spec.support.etcd"
 local loop = require "spec.support.loop"
 local zk_ensemble = require "spec.support.zk_ensemble"
 
 local PROCESSES, SESSION = 8, 4
 local GONE = 2 -- seconds for which a killed server is away
 local CUT = 6 -- a cut is longer than a session
+local STILL = 3 -- a leader is stopped for longer than an election
 
 local function wait(seconds)
   local till = core.now() + seconds
@@ -28,7 +30,10 @@ local function kill(three, id)
   three:start_again(id)
 end
 
-local LOSSES = {
+local ON = {}
+
+ON.zookeeper = {
+  start = function() return zk_ensemble.start { sync_limit = 6 } end,
   { name = "a follower killed", run = function(three, round)
     kill(three, (three:leader() + round % 2) % 3 + 1)
   end },
@@ -40,6 +45,18 @@ local LOSSES = {
     assert(three:cut_off(round % 2 == 0 and "hold" or "reset"))
     wait(CUT)
     three:join()
+  end },
+}
+
+ON.etcd = {
+  start = function() return etcd.start { members = 3 } end,
+  { name = "a follower killed", run = ON.zookeeper[1].run },
+  { name = "the leader killed", run = ON.zookeeper[2].run },
+  { name = "the leader stopped", run = function(three)
+    local id = three:leader()
+    three[id]:pause()
+    wait(STILL)
+    three[id]:resume()
   end },
 }
 
@@ -104,14 +121,14 @@ local function count(three, loss, rounds)
   return report(loss, began, found)
 end
 
-assert(arg[1] == "zookeeper", "which store? zookeeper")
+local on = assert(ON[arg[1]], "which store? zookeeper, etcd")
 local rounds = assert(tonumber(arg[2]), "how many rounds?")
 io.stdout:setvbuf("line")
 print("| lost | times | holds | overlaps | falling fences | waits lost "
   .. "| late calls | leases lost | s without a new hold: median, most |")
 print("|---|---|---|---|---|---|---|---|---|")
-local three, good = zk_ensemble.start { sync_limit = 6 }, true
-for _, loss in ipairs(LOSSES) do
+local three, good = on.start(), true
+for _, loss in ipairs(on) do
   local ok, result = xpcall(count, debug.traceback, three, loss, rounds)
   good = ok and result and good
   if not ok then

@@ -85,6 +85,8 @@ local function new(opts, new_dir)
     one.cmd = command_line(one, opts, table.concat(cluster, ","))
     one.url = (opts.tls and "etcds" or "etcd") .. "://127.0.0.1:" .. one.port
   end
+  self.urls = {}
+  for i, one in ipairs(self) do self.urls[i] = one.url end
   self.url = (opts.tls and "etcds://" or "etcd://") .. table.concat(hosts, ",")
   return self
 end
@@ -115,15 +117,41 @@ function etcd.start(opts, new_dir)
   end)
 end
 
---- The number of the leader, or nil.
-function etcd:leader()
-  for i, one in ipairs(self) do
-    local out = etcd.ctl(one.url, "endpoint", "status",
-      "--command-timeout=1s")
-    if out and out:match("^[^,]*,[^,]*,[^,]*,[^,]*, (%a+)") == "true" then
-      return i
+local function is_leader(one)
+  local out = etcd.ctl(one.url, "endpoint", "status", "--command-timeout=1s")
+  return out and out:match("^[^,]*,[^,]*,[^,]*,[^,]*, (%a+)") == "true"
+end
+
+--- The number of the leader; nil if there is none after `seconds` (20).
+function etcd:leader(seconds)
+  local leader
+  loop.look(seconds or 20, function()
+    for i, one in ipairs(self) do
+      leader = is_leader(one) and i or leader
     end
-  end
+    return leader
+  end)
+  return leader
+end
+
+function etcd:kill(id)
+  self[id]:kill()
+end
+
+function etcd:start_again(id)
+  self[id]:start_again()
+end
+
+--- True when each member has committed a write, which is tried for so long.
+function etcd:serves(seconds)
+  return loop.look(seconds, function()
+    for _, one in ipairs(self) do
+      if not etcd.ctl(one.url, "put", "serves", "", "--command-timeout=1s") then
+        return false
+      end
+    end
+    return true
+  end)
 end
 
 function etcd:stop()

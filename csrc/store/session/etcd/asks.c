@@ -105,12 +105,13 @@ static struct dlk_etcd_range names_in(const struct dlk_buf *folder) {
 }
 
 static void if_epoch(struct dlk_ss_link *l, struct dlk_buf *out) {
-  struct dlk_buf epoch = {0};
-  dlk_etcd_epoch_key(l, &epoch);
-  out->failed |= epoch.failed;
-  if (!epoch.failed)
-    dlk_etcd_if(out, bytes_of(&epoch), DLK_ETCD_MOD, l->epoch);
-  dlk_buf_free(&epoch);
+  struct dlk_buf next = {0};
+  size_t folder = dlk_etcd_epoch_key(l, l->epoch + 1, &next);
+  out->failed |= next.failed;
+  if (!next.failed)
+    dlk_etcd_if_none(out, bytes_of(&next),
+                     (struct dlk_etcd_bytes){next.data, folder});
+  dlk_buf_free(&next);
 }
 
 static void put_create(struct dlk_ss_link *l, const struct dlk_ss_request *q,

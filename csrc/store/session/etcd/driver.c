@@ -5,11 +5,12 @@
  *                         -> Txn(epoch)      later: `connected` again
  *   close: LeaseRevoke, or nothing without a connection: the lease runs out
  *
- * E1. No create of a lost connection is done later. Each create compares the
- *     epoch key's mod_revision with the one that its connection began with (0:
- *     no such key), and each new connection begins by writing that key. So
- *     what a list sent behind that does not show never comes. The key hangs on
- *     the lease; other writes compare their own node (asks.c).
+ * E1. No create of a lost connection is done later. Each new connection has the
+ *     next number, its epoch, and begins by writing a key with it. A create is
+ *     done only if there is no key of a later epoch. So what a list sent behind
+ *     that write does not show never comes. Such a write that comes late is of
+ *     an older epoch, and bars older creates only. The keys hang on the lease;
+ *     other writes compare their own node (asks.c).
  * E2. The epoch's write also says whether the lease lives, by the word of a
  *     majority, and the member has applied it when it answers: its own reads
  *     are no older than any answer of before.
@@ -153,16 +154,8 @@ static void on_granted(struct dlk_grpc_call *c) {
 
 static void on_epoch(struct dlk_grpc_call *c) {
   struct dlk_ss_link *l = of(c->owner);
-  struct dlk_etcd_bytes m;
-  struct dlk_etcd_did did;
-  if (!was_good(l, c))
-    return;
-  if (!dlk_grpc_next(c, &m) || !dlk_etcd_did(m, &did)) {
-    broke_protocol(l);
-    return;
-  }
-  l->epoch = did.range.revision;
-  is_ready(l);
+  if (was_good(l, c))
+    is_ready(l);
 }
 
 static bool enter(struct dlk_ss_link *l) {
@@ -176,7 +169,7 @@ static bool enter(struct dlk_ss_link *l) {
   if (l->lease == 0) {
     dlk_etcd_grant(&c->out, l->seconds, 0);
   } else {
-    dlk_etcd_epoch_key(l, &key);
+    dlk_etcd_epoch_key(l, ++l->epoch, &key);
     struct dlk_etcd_put put = {{key.data, key.len}, {"", 0}, .lease = l->lease};
     if (!key.failed)
       dlk_etcd_do_put(&c->out, &put);

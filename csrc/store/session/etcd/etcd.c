@@ -73,6 +73,8 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
   if (client) {
     client->host = host;
     client->conf = *conf;
+    if (conf->host_count > 1) /* another one gets its turn in a call's time */
+      client->conf.io_timeout /= 2;
     client->tls = tls;
     dlk_list_init(&client->links);
     if (fill(client))

@@ -72,6 +72,10 @@ bool dlk_etcd_link_lost(struct dlk_ss_link *l, const struct dlk_grpc_call *c) {
   return true;
 }
 
-void dlk_etcd_epoch_key(const struct dlk_ss_link *l, struct dlk_buf *out) {
-  dlk_buf_addf(out, "%s/~%llx", l->client->base, (unsigned long long)l->lease);
+size_t dlk_etcd_epoch_key(const struct dlk_ss_link *l, uint32_t epoch,
+                          struct dlk_buf *out) {
+  dlk_buf_addf(out, "%s/~%llx/", l->client->base, (unsigned long long)l->lease);
+  size_t folder = out->len;
+  dlk_buf_addf(out, "%08x", (unsigned)epoch);
+  return folder;
 }

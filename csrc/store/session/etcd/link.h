@@ -31,9 +31,9 @@ struct dlk_ss_link {
   void *user, *owner;
   size_t member, failures; /* connected to next; attempts in a row */
   int64_t seconds, lease;
-  int64_t epoch; /* driver.c, E1 */
-  unsigned turn; /* of the password */
-  bool up;       /* READY: the recipe may ask */
+  uint32_t epoch; /* driver.c, E1 */
+  unsigned turn;  /* of the password */
+  bool up;        /* READY: the recipe may ask */
   bool closed, gone;
   bool busy;                   /* the host runs the loop for it */
   struct dlk_grpc_call hello;  /* the handshake's; later the good-bye */
@@ -58,8 +58,9 @@ void dlk_etcd_link_wake(struct dlk_ss_link *l);
 /* What it waits for has changed; it is READY, or is no more. */
 void dlk_etcd_link_busy(struct dlk_ss_link *l);
 void dlk_etcd_link_up(struct dlk_ss_link *l, bool up);
-/* "/dlock/~7587862094fe" */
-void dlk_etcd_epoch_key(const struct dlk_ss_link *l, struct dlk_buf *out);
+/* "/dlock/~7587862094fe/00000001"; where the number begins. */
+size_t dlk_etcd_epoch_key(const struct dlk_ss_link *l, uint32_t epoch,
+                          struct dlk_buf *out);
 bool dlk_etcd_denied(const struct dlk_grpc_call *c);
 /* The call ended by the connection's fault: the connection is dropped. */
 bool dlk_etcd_link_lost(struct dlk_ss_link *l, const struct dlk_grpc_call *c);

@@ -30,7 +30,17 @@ void dlk_etcd_if(struct dlk_buf *b, struct dlk_etcd_bytes key,
   size_t mark = dlk_pb_open(b, 1);
   dlk_pb_int(b, 2, target);
   add(b, 3, key);
-  dlk_pb_int(b, target == DLK_ETCD_LEASE ? 8 : (unsigned)target + 4, value);
+  dlk_pb_int(b, (unsigned)target + 4, value);
+  dlk_pb_close(b, mark);
+}
+
+/* True only of an empty range: each key has a create_revision. */
+void dlk_etcd_if_none(struct dlk_buf *b, struct dlk_etcd_bytes first,
+                      struct dlk_etcd_bytes folder) {
+  size_t mark = dlk_pb_open(b, 1);
+  dlk_pb_int(b, 2, DLK_ETCD_CREATE);
+  add(b, 3, first);
+  put_end(b, 64, folder);
   dlk_pb_close(b, mark);
 }
 

@@ -24,13 +24,16 @@ struct dlk_etcd_put {
   bool same_value, same_lease;
 };
 
-enum dlk_etcd_target { DLK_ETCD_CREATE = 1, DLK_ETCD_MOD, DLK_ETCD_LEASE = 4 };
+enum dlk_etcd_target { DLK_ETCD_CREATE = 1, DLK_ETCD_MOD };
 enum dlk_etcd_branch { DLK_ETCD_THEN = 2, DLK_ETCD_ELSE };
 
 void dlk_etcd_range(struct dlk_buf *b, const struct dlk_etcd_range *r);
 /* Of a transaction; compares are equalities and come first. */
 void dlk_etcd_if(struct dlk_buf *b, struct dlk_etcd_bytes key,
                  enum dlk_etcd_target target, int64_t value);
+/* No key from `first` on that begins with `folder`. */
+void dlk_etcd_if_none(struct dlk_buf *b, struct dlk_etcd_bytes first,
+                      struct dlk_etcd_bytes folder);
 void dlk_etcd_do_range(struct dlk_buf *b, enum dlk_etcd_branch branch,
                        const struct dlk_etcd_range *r);
 void dlk_etcd_do_put(struct dlk_buf *b, const struct dlk_etcd_put *p);

@@ -52,7 +52,7 @@ bool dlk_etcd_link_lost(struct dlk_ss_link *l, const struct dlk_grpc_call *c) {
   char text[DLK_GRPC_TEXT + 20];
   switch (c->status) {
   case DLK_GRPC_INVALID:
-    if (!strstr(c->text, "auth store is old"))
+    if (!c->streams && !strstr(c->text, "auth store is old"))
       return false;
     break;
   case DLK_GRPC_OK:

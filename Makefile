@@ -3,7 +3,7 @@
 #   make spec FILE=spec/lua/url_spec.lua    one spec; CASE: part of its name
 #   make demo, fresh, test, test-next, shaken, lint, asan, tsan, bench,
 #   bench-peers, mutants, torture, failover, fuzz, sim, all-night    see .ci/
-#   make install, install-zookeeper, -etcd, -tls    all, or that; PREFIX, DESTDIR
+#   make install, install-zookeeper, install-etcd, install-tls    PREFIX, DESTDIR
 #   make uninstall    removes what install has put there
 #   make env, deps, dist, site, clean    see .ci/; remove the build
 

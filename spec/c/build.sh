@@ -91,8 +91,8 @@ build secure_test spec/c/secure_test.c csrc/core/*.c csrc/tls/*.c \
   csrc/net/secure.c -lssl -lcrypto
 build zookeeper_units spec/c/zookeeper_units.c csrc/core/*.c \
   csrc/store/session/format/names.c csrc/store/session/recipe/queue.c \
-  csrc/store/kit/admission.c csrc/store/zookeeper/confirm.c \
-  csrc/store/zookeeper/path.c
+  csrc/store/kit/admission.c csrc/store/session/life/proof.c \
+  csrc/store/zookeeper/confirm.c csrc/store/zookeeper/path.c
 build zookeeper_client -Wl,--wrap=zookeeper_init2 spec/c/zookeeper_client.c \
   csrc/core/*.c csrc/store/session/format/*.c \
   csrc/store/zookeeper/client/*.c -lzookeeper_mt
@@ -105,7 +105,8 @@ done
 # shellcheck disable=SC2046,SC2086
 build session_floor spec/c/session_floor.c spec/c/host.c csrc/core/*.c \
   $(find csrc/store/kit $session -name '*.c')
-build etcd_wire spec/c/etcd_wire.c csrc/core/buf.c csrc/store/session/etcd/names.c \
+build etcd_wire spec/c/etcd_wire.c csrc/core/buf.c \
+  csrc/store/session/format/names.c csrc/store/session/etcd/names.c \
   csrc/store/session/etcd/wire/*.c
 build etcd_proof spec/c/etcd_proof.c csrc/core/clock.c \
-  csrc/store/session/etcd/proof.c
+  csrc/store/session/life/proof.c csrc/store/session/etcd/proof.c

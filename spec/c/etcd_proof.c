@@ -4,51 +4,50 @@
  * compiles and runs it. */
 #include "check.h"
 #include "store/session/etcd/proof.h"
+#include "store/session/life/proof.h"
 
 #define TTL (10 * DLK_SEC)
 
-static const struct dlk_ss_rule *const rule = &dlk_etcd_proof;
-
 static struct dlk_ss_proof begun(int64_t at) {
   struct dlk_ss_proof p = {0};
-  rule->start(&p, at, TTL);
+  dlk_ss_proof_start(&p, &dlk_etcd_proof, at, TTL);
   return p;
 }
 
 TEST(a_session_counts_from_before_its_grant) {
   struct dlk_ss_proof p = begun(5 * DLK_SEC);
   CHECK(p.horizon == dlk_lease_deadline(5 * DLK_SEC, TTL));
-  CHECK(rule->sustains(&p, 6 * DLK_SEC));
-  CHECK(!rule->sustains(&p, 14 * DLK_SEC));
+  CHECK(dlk_ss_proof_sustains(&p, 6 * DLK_SEC));
+  CHECK(!dlk_ss_proof_sustains(&p, 14 * DLK_SEC));
 }
 
 TEST(only_a_proof_counts) {
   struct dlk_ss_proof p = begun(0);
-  CHECK(rule->sent(&p, DLK_SS_CREATE, TTL) == 0);
-  CHECK(rule->sent(&p, DLK_SS_DELETE, TTL) == 0);
-  CHECK(rule->sent(&p, DLK_SS_PROVE, TTL) != 0);
-  CHECK(rule->due(&p) == DLK_FOREVER);
+  CHECK(dlk_ss_proof_sent(&p, DLK_SS_CREATE, TTL) == 0);
+  CHECK(dlk_ss_proof_sent(&p, DLK_SS_DELETE, TTL) == 0);
+  CHECK(dlk_ss_proof_sent(&p, DLK_SS_PROVE, TTL) != 0);
+  CHECK(dlk_ss_proof_due(&p) == DLK_FOREVER);
 }
 
 TEST(an_answer_proves_the_keepalive_before) {
   struct dlk_ss_proof p = begun(0);
-  uint32_t one = rule->sent(&p, DLK_SS_PROVE, 3 * DLK_SEC);
-  CHECK(!rule->answered(&p, one, true, 4 * DLK_SEC)); /* the grant's */
+  uint32_t one = dlk_ss_proof_sent(&p, DLK_SS_PROVE, 3 * DLK_SEC);
+  CHECK(!dlk_ss_proof_answered(&p, one, true, 4 * DLK_SEC)); /* the grant's */
   CHECK(p.horizon == dlk_lease_deadline(0, TTL));
-  uint32_t two = rule->sent(&p, DLK_SS_PROVE, 7 * DLK_SEC);
-  CHECK(rule->answered(&p, two, true, 8 * DLK_SEC));
+  uint32_t two = dlk_ss_proof_sent(&p, DLK_SS_PROVE, 7 * DLK_SEC);
+  CHECK(dlk_ss_proof_answered(&p, two, true, 8 * DLK_SEC));
   CHECK(p.horizon == dlk_lease_deadline(3 * DLK_SEC, TTL));
-  CHECK(!rule->answered(&p, two, true, 8 * DLK_SEC));
+  CHECK(!dlk_ss_proof_answered(&p, two, true, 8 * DLK_SEC));
 }
 
 TEST(a_lost_proof_counts_for_nothing_even_late) {
   struct dlk_ss_proof p = begun(0);
-  uint32_t lost = rule->sent(&p, DLK_SS_PROVE, 3 * DLK_SEC);
-  rule->restart(&p);
-  CHECK(rule->due(&p) == 0);
-  CHECK(!rule->answered(&p, lost, true, 4 * DLK_SEC));
-  uint32_t next = rule->sent(&p, DLK_SS_PROVE, 5 * DLK_SEC);
-  CHECK(!rule->answered(&p, next, false, 6 * DLK_SEC));
+  uint32_t lost = dlk_ss_proof_sent(&p, DLK_SS_PROVE, 3 * DLK_SEC);
+  dlk_ss_proof_restart(&p);
+  CHECK(dlk_ss_proof_due(&p) == 0);
+  CHECK(!dlk_ss_proof_answered(&p, lost, true, 4 * DLK_SEC));
+  uint32_t next = dlk_ss_proof_sent(&p, DLK_SS_PROVE, 5 * DLK_SEC);
+  CHECK(!dlk_ss_proof_answered(&p, next, false, 6 * DLK_SEC));
   CHECK(p.sent[1] == 0 && p.horizon == dlk_lease_deadline(0, TTL));
 }
 
@@ -60,9 +59,9 @@ TEST(no_horizon_outlives_the_lease) {
     struct dlk_ss_proof p = begun(0);
     int64_t now = 0, handled = check_random(100) * DLK_MS, ends = handled + TTL;
     for (int k = 0; k < 20; k++) {
-      int64_t due = rule->due(&p);
+      int64_t due = dlk_ss_proof_due(&p);
       now = (due > now ? due : now) + check_random(6000) * DLK_MS;
-      uint32_t token = rule->sent(&p, DLK_SS_PROVE, now);
+      uint32_t token = dlk_ss_proof_sent(&p, DLK_SS_PROVE, now);
       int64_t at = now + check_random(1000) * DLK_MS;
       int64_t through = ends + check_random(2000) * DLK_MS;
       if (at >= through)
@@ -70,7 +69,7 @@ TEST(no_horizon_outlives_the_lease) {
       if (at < ends)
         ends = at + TTL;
       now = at + check_random(200) * DLK_MS;
-      rule->answered(&p, token, true, now);
+      dlk_ss_proof_answered(&p, token, true, now);
       CHECK(p.horizon <= ends);
       if (at >= ends)
         break; /* it is over, and this client has not heard */

@@ -187,51 +187,7 @@ static void end_session(int64_t id) {
 
 /* ---- the driver ---- */
 
-static void start_proof(struct dlk_ss_proof *p, int64_t sent, int64_t timeout) {
-  p->timeout = timeout;
-  p->horizon = sent + timeout;
-}
-
-static void restart_proof(struct dlk_ss_proof *p) {
-  p->flying = 0;
-}
-
-static int64_t proof_due(const struct dlk_ss_proof *p) {
-  return p->flying ? DLK_FOREVER : p->due;
-}
-
-static uint32_t proof_sent(struct dlk_ss_proof *p, enum dlk_ss_verb verb,
-                           int64_t now) {
-  (void)verb;
-  if (p->flying || now < p->due)
-    return 0;
-  p->flying_sent = now;
-  return p->flying = ++p->last_token;
-}
-
-static bool proof_answered(struct dlk_ss_proof *p, uint32_t token, bool ok,
-                           int64_t now) {
-  if (token != p->flying)
-    return false;
-  p->flying = 0;
-  p->due = now + p->timeout / 4;
-  if (ok)
-    p->horizon = p->flying_sent + p->timeout;
-  return ok;
-}
-
-static bool proof_sustains(const struct dlk_ss_proof *p, int64_t now) {
-  return p->horizon > now + p->timeout / 2;
-}
-
-static const struct dlk_ss_rule rule = {
-    .start = start_proof,
-    .restart = restart_proof,
-    .due = proof_due,
-    .sent = proof_sent,
-    .answered = proof_answered,
-    .sustains = proof_sustains,
-};
+static const struct dlk_ss_rule rule = {.lag = 0, .writes = true};
 
 static void is_gone(struct dlk_post *post) {
   struct dlk_ss_link *l = DLK_CONTAINER(post, struct dlk_ss_link, post);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/session/life/proof.h"
 #include "store/session/recipe/queue.h"
 #include "store/zookeeper/confirm.h"
 #include "store/zookeeper/path.h"
@@ -324,8 +325,8 @@ static void rule_and_watches_by_chance(void) {
 
 /* Sends and answers one at `at`; whether the horizon moved. */
 static bool confirms(struct dlk_ss_proof *c, int64_t at) {
-  return dlk_zk_confirm.answered(c, dlk_zk_confirm.sent(c, DLK_SS_PROVE, at),
-                                 true, at);
+  return dlk_ss_proof_answered(c, dlk_ss_proof_sent(c, DLK_SS_PROVE, at), true,
+                               at);
 }
 
 /* 17/64 of the timeout from one's answer to the next. */
@@ -335,18 +336,18 @@ static void chain_of_confirms(void) {
   struct dlk_ss_proof c = {0};
   int64_t s = DLK_SEC, t = 100 * s, timeout = 8 * s;
   int64_t margin = timeout - dlk_lease_deadline(0, timeout);
-  dlk_zk_confirm.start(&c, t, timeout);
+  dlk_ss_proof_start(&c, &dlk_zk_confirm, t, timeout);
   CHECK(c.horizon == t + timeout - margin);
   int64_t sent[8];
   for (int k = 0; k < 8; k++) {
     sent[k] = t + (k + 1) * (SPACING + s / 2);
-    uint32_t token = dlk_zk_confirm.sent(&c, DLK_SS_PROVE, sent[k]);
+    uint32_t token = dlk_ss_proof_sent(&c, DLK_SS_PROVE, sent[k]);
     CHECK(token != 0);
-    CHECK(dlk_zk_confirm.sent(&c, DLK_SS_PROVE, sent[k] + s) == 0);
-    CHECK(!dlk_zk_confirm.answered(&c, token + 1, true, sent[k]));
+    CHECK(dlk_ss_proof_sent(&c, DLK_SS_PROVE, sent[k] + s) == 0);
+    CHECK(!dlk_ss_proof_answered(&c, token + 1, true, sent[k]));
     int64_t answered = sent[k] + s / 2;
-    CHECK(dlk_zk_confirm.answered(&c, token, true, answered) == (k >= 2));
-    CHECK(dlk_zk_confirm.sent(&c, DLK_SS_PROVE, answered + SPACING - 1) == 0);
+    CHECK(dlk_ss_proof_answered(&c, token, true, answered) == (k >= 2));
+    CHECK(dlk_ss_proof_sent(&c, DLK_SS_PROVE, answered + SPACING - 1) == 0);
     int64_t expected = k < 2 ? t : sent[k - 2];
     CHECK(c.horizon == expected + timeout - margin);
   }
@@ -357,15 +358,15 @@ static void chain_of_confirms(void) {
 static void a_new_connection_proves_the_last_answer(void) {
   struct dlk_ss_proof c = {0};
   int64_t t = 100 * DLK_SEC, timeout = 8 * DLK_SEC;
-  dlk_zk_confirm.start(&c, t, timeout);
+  dlk_ss_proof_start(&c, &dlk_zk_confirm, t, timeout);
   for (int k = 1; k <= 4; k++)
     confirms(&c, t + k * SPACING);
   int64_t last = t + 4 * SPACING, kept = c.horizon;
-  CHECK(dlk_zk_confirm.sent(&c, DLK_SS_PROVE, last + SPACING) != 0);
+  CHECK(dlk_ss_proof_sent(&c, DLK_SS_PROVE, last + SPACING) != 0);
   int64_t again = last + SPACING + DLK_SEC;
   for (int cuts = 0; cuts < 3; cuts++) {
-    dlk_zk_confirm.restart(&c);
-    CHECK(c.horizon == kept && dlk_zk_confirm.due(&c) == 0);
+    dlk_ss_proof_restart(&c);
+    CHECK(c.horizon == kept && dlk_ss_proof_due(&c) == 0);
   }
   CHECK(confirms(&c, again));
   CHECK(c.horizon == dlk_lease_deadline(last, timeout));
@@ -377,16 +378,16 @@ static void a_new_connection_proves_the_last_answer(void) {
 static void answers_that_do_not_count(void) {
   struct dlk_ss_proof c = {0};
   int64_t s = DLK_SEC;
-  dlk_zk_confirm.start(&c, 0, 8 * s);
+  dlk_ss_proof_start(&c, &dlk_zk_confirm, 0, 8 * s);
   int64_t first = c.horizon;
-  uint32_t old = dlk_zk_confirm.sent(&c, DLK_SS_PROVE, s);
-  dlk_zk_confirm.restart(&c);
-  uint32_t fresh = dlk_zk_confirm.sent(&c, DLK_SS_PROVE, s);
+  uint32_t old = dlk_ss_proof_sent(&c, DLK_SS_PROVE, s);
+  dlk_ss_proof_restart(&c);
+  uint32_t fresh = dlk_ss_proof_sent(&c, DLK_SS_PROVE, s);
   CHECK(old != fresh);
-  CHECK(!dlk_zk_confirm.answered(&c, old, true, s));
-  CHECK(!dlk_zk_confirm.answered(&c, fresh, false, s));
+  CHECK(!dlk_ss_proof_answered(&c, old, true, s));
+  CHECK(!dlk_ss_proof_answered(&c, fresh, false, s));
   CHECK(c.sent[1] == 0 && c.horizon == first);
-  CHECK(!dlk_zk_confirm.answered(&c, 0, true, s));
+  CHECK(!dlk_ss_proof_answered(&c, 0, true, s));
 }
 
 /* A session that is said to sustain a hold does so until the chain arrives,
@@ -396,22 +397,22 @@ static void sustains_until_the_chain_arrives(void) {
   for (int round = 0; round < 20000; round++) {
     struct dlk_ss_proof c = {0};
     int64_t now = s;
-    dlk_zk_confirm.start(&c, now, timeout);
+    dlk_ss_proof_start(&c, &dlk_zk_confirm, now, timeout);
     for (uint32_t k = roll(4); k > 0; k--) {
       now += SPACING + (int64_t)roll(3000) * DLK_MS;
       confirms(&c, now);
       if (roll(4) == 0)
-        dlk_zk_confirm.restart(&c);
+        dlk_ss_proof_restart(&c);
     }
     now += SPACING + (int64_t)roll(6000) * DLK_MS;
-    if (!dlk_zk_confirm.sustains(&c, now))
+    if (!dlk_ss_proof_sustains(&c, now))
       continue;
     for (int k = 0; k < 6; k++) {
-      uint32_t token = dlk_zk_confirm.sent(&c, DLK_SS_PROVE, now);
+      uint32_t token = dlk_ss_proof_sent(&c, DLK_SS_PROVE, now);
       CHECK(token != 0);
       now += rtt;
       CHECK(now < c.horizon);
-      dlk_zk_confirm.answered(&c, token, true, now);
+      dlk_ss_proof_answered(&c, token, true, now);
       now += SPACING;
     }
   }

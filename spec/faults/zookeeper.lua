@@ -3,7 +3,6 @@
 -- blanks and line ends.
 
 local ROOM = "csrc/store/session/"
-local ZOOKEEPER = "csrc/store/zookeeper/"
 local faults = {}
 
 faults.recipe = {
@@ -64,27 +63,27 @@ faults.recipe = {
 -- What is believed of a session, and for how long.
 faults.session = {
   { name = "a confirm that was not answered before the cut counts",
-    file = ZOOKEEPER .. "confirm.c",
-    find = "c->sent[0] = c->sent[1]; c->flying = 0;",
-    put = "if (c->flying) c->sent[1] = c->flying_sent;"
-      .. " c->sent[0] = c->sent[1]; c->flying = 0;" },
+    file = ROOM .. "life/proof.c",
+    find = "p->sent[0] = p->sent[1]; p->flying = 0;",
+    put = "if (p->flying) p->sent[1] = p->sent[2];"
+      .. " p->sent[0] = p->sent[1]; p->flying = 0;" },
   { name = "an answer proves the time when it was asked for",
-    file = ZOOKEEPER .. "confirm.c",
-    find = "dlk_lease_deadline(c->sent[0], c->timeout);",
-    put = "dlk_lease_deadline(c->flying_sent, c->timeout);" },
+    file = ROOM .. "life/proof.c",
+    find = "int64_t proven = p->sent[2 - p->rule->lag];",
+    put = "int64_t proven = p->sent[2];" },
   { name = "a connection counts from when we hear of it",
     file = ROOM .. "life/sessions.c",
-    find = "s->rule->restart(&s->proof); s->confirm_not_before = 0;",
+    find = "dlk_ss_proof_restart(&s->proof); s->confirm_not_before = 0;",
     put = "s->proof.sent[1] = dlk_ss_session_now(s);"
-      .. " s->rule->restart(&s->proof); s->confirm_not_before = 0;" },
+      .. " dlk_ss_proof_restart(&s->proof); s->confirm_not_before = 0;" },
   { name = "a connection is closed before its holds are told",
     file = ROOM .. "life/sessions.c",
     find = "dlk_ss_session_tell(s, DLK_SS_USE_HELD, tell_over);",
     put = "(void)tell_over;" },
   { name = "a connection begins with nothing proven",
-    file = ZOOKEEPER .. "confirm.c",
-    find = "c->sent[0] = c->sent[1]; c->flying = 0;",
-    put = "c->sent[0] = c->sent[1] = 0; c->flying = 0;" },
+    file = ROOM .. "life/proof.c",
+    find = "p->sent[0] = p->sent[1]; p->flying = 0;",
+    put = "p->sent[0] = p->sent[1] = 0; p->flying = 0;" },
 }
 
 return faults

@@ -58,7 +58,7 @@ return {
     { name = "a session that is not proved for long is taken",
       file = SESSIONS,
       find = "return s->state == DLK_SS_CONNECTED &&"
-        .. " s->rule->sustains(&s->proof, dlk_ss_session_now(s));",
+        .. " dlk_ss_proof_sustains(&s->proof, dlk_ss_session_now(s));",
       put = "return s->state == DLK_SS_CONNECTED;" },
     { name = "a break takes waiters too", file = INSPECT,
       find = "if (!holds(q, i)) continue;", put = "" },

@@ -138,30 +138,13 @@ struct dlk_ss_events {
   void (*gone)(void *owner);
 };
 
-/* How long a session is known to live (D5). */
-struct dlk_ss_proof {
-  int64_t timeout; /* as negotiated */
-  int64_t horizon;
-  int64_t sent[2]; /* of the two writes answered last */
-  int64_t due;     /* of the next; 0: now */
-  uint32_t flying; /* the write under way; 0: none */
-  int64_t flying_sent;
-  uint32_t last_token;
-};
-
+/* What proves that a session lives (D5): a PROVE, and other writes. The answer
+ * to proof k shows that the servers counted the whole timeout anew after proof
+ * k - lag was sent. The proofs before a connection's first two are the last one
+ * answered on an earlier connection; in a fresh session, its opening. */
 struct dlk_ss_rule {
-  void (*start)(struct dlk_ss_proof *p, int64_t sent, int64_t timeout);
-  /* The connection was lost or is new: writes under way do not count. */
-  void (*restart)(struct dlk_ss_proof *p);
-  /* DLK_FOREVER: one is under way. */
-  int64_t (*due)(const struct dlk_ss_proof *p);
-  /* Before a CREATE, DELETE or PROVE is sent. A token if it counts; else 0. */
-  uint32_t (*sent)(struct dlk_ss_proof *p, enum dlk_ss_verb verb, int64_t now);
-  /* ok: it was done. True: the horizon moved. */
-  bool (*answered)(struct dlk_ss_proof *p, uint32_t token, bool ok,
-                   int64_t now);
-  /* A hold granted now outlasts the chain's delay. */
-  bool (*sustains)(const struct dlk_ss_proof *p, int64_t now);
+  unsigned lag; /* 0, 1 or 2 */
+  bool writes;  /* CREATE and DELETE are proofs, too */
 };
 
 struct dlk_ss_driver {

@@ -83,7 +83,7 @@ void dlk_ss_session_confirmed(struct dlk_ss_session *s, uint32_t token,
     s->sessions->host->timer_clear(s->sessions->host, &s->timer);
   else
     s->confirm_not_before = now + s->timeout / 16;
-  if (s->rule->answered(&s->proof, token, ok, now)) {
+  if (dlk_ss_proof_answered(&s->proof, token, ok, now)) {
     if (s->uses[DLK_SS_USE_HELD] > 0)
       dlk_ss_publish(s->sessions);
     dlk_ss_session_tell(s, DLK_SS_USE_READY, tell_proven);
@@ -121,14 +121,14 @@ static void send_confirm(struct dlk_ss_session *s, int64_t now) {
   s->confirm_not_before = now + s->timeout / 16;
   if (!m)
     return;
-  uint32_t token = s->rule->sent(&s->proof, DLK_SS_PROVE, now);
+  uint32_t token = dlk_ss_proof_sent(&s->proof, DLK_SS_PROVE, now);
   struct dlk_ss_request r = {.verb = DLK_SS_PROVE, .path = m->type->path(m)};
   s->confirm_member = m;
   s->confirm_named = token;
   if (dlk_ss_send(s, &r, on_confirmed, s, token))
     return;
   s->confirm_member = NULL;
-  s->rule->answered(&s->proof, token, false, now);
+  dlk_ss_proof_answered(&s->proof, token, false, now);
 }
 
 static bool wants_confirms(const struct dlk_ss_session *s) {
@@ -141,7 +141,7 @@ static bool wants_confirms(const struct dlk_ss_session *s) {
 static int64_t confirm_at(const struct dlk_ss_session *s) {
   bool urgent = s->uses[DLK_SS_USE_HELD] + s->uses[DLK_SS_USE_READY] > 0;
   int64_t patience = urgent ? 0 : s->timeout / 128;
-  int64_t due = dlk_time_add(s->rule->due(&s->proof), patience);
+  int64_t due = dlk_time_add(dlk_ss_proof_due(&s->proof), patience);
   return due > s->confirm_not_before ? due : s->confirm_not_before;
 }
 

@@ -5,6 +5,7 @@
 #include "core/map.h"
 #include "core/trace.h"
 #include "store/session/life/member.h"
+#include "store/session/life/proof.h"
 
 struct dlk_ss_session;
 
@@ -61,7 +62,6 @@ struct dlk_ss_session {
   size_t node_count, uses[DLK_SS_USES];
   size_t wait_bytes; /* of paths still to be watched */
   /* chain.c */
-  const struct dlk_ss_rule *rule;
   struct dlk_ss_proof proof;
   int64_t confirm_not_before;
   struct dlk_ss_member *confirm_member; /* of the last confirm, */

@@ -45,7 +45,6 @@ static struct dlk_ss_session *session_new(struct dlk_ss_sessions *ss) {
     return NULL;
   ss->host->random(ss->host, &seed, sizeof seed);
   s->sessions = ss;
-  s->rule = ss->driver->rule;
   s->data = s + 1;
   s->opened = dlk_ss_session_now(s);
   s->timeout = ss->timeout;
@@ -97,7 +96,7 @@ static bool usable(struct dlk_ss_session *s) {
   if (dlk_ss_session_live(s) > 0)
     return true;
   return s->state == DLK_SS_CONNECTED &&
-         s->rule->sustains(&s->proof, dlk_ss_session_now(s));
+         dlk_ss_proof_sustains(&s->proof, dlk_ss_session_now(s));
 }
 
 struct dlk_ss_session *dlk_ss_session_pick(struct dlk_ss_sessions *ss) {
@@ -343,7 +342,7 @@ static void link_late(struct dlk_timer *timer, int64_t now) {
 /* Too little of the timeout is left to hold with. */
 static bool too_slow(struct dlk_ss_session *s) {
   struct dlk_ss_sessions *ss = s->sessions;
-  if (s->rule->sustains(&s->proof, dlk_ss_session_now(s))) {
+  if (dlk_ss_proof_sustains(&s->proof, dlk_ss_session_now(s))) {
     ss->slow_opens = 0;
     return false;
   }
@@ -371,9 +370,9 @@ static void on_connected(void *user, int64_t id, int64_t timeout) {
   ss->shut = ss->barred = ss->refused = false;
   ss->backoff = 0;
   if (first)
-    s->rule->start(&s->proof, s->opened, timeout);
+    dlk_ss_proof_start(&s->proof, ss->driver->rule, s->opened, timeout);
   else
-    s->rule->restart(&s->proof);
+    dlk_ss_proof_restart(&s->proof);
   s->confirm_not_before = 0;
   if (first ? too_slow(s) : timeout < s->proof.timeout) {
     session_end(s, DLK_OK);
@@ -395,7 +394,7 @@ static void on_away(void *user) {
     return;
   s->state = DLK_SS_AWAY;
   report(s, "disconnect", "the connection was lost");
-  s->rule->restart(&s->proof);
+  dlk_ss_proof_restart(&s->proof);
   snprintf(ss->problem, sizeof ss->problem, "the connection was lost");
   if (is_idle(s))
     ss->host->timer_set(ss->host, &s->timer, 0);

@@ -119,7 +119,7 @@ void dlk_ss_delete_path(struct dlk_ss_session *s, const char *path) {
 void dlk_ss_contender_confirms(struct dlk_ss_contender *n,
                                enum dlk_ss_verb verb, int64_t now) {
   struct dlk_ss_session *s = n->member.session;
-  n->confirm = s->rule->sent(&s->proof, verb, now);
+  n->confirm = dlk_ss_proof_sent(&s->proof, verb, now);
   n->confirm_tag = n->tag;
 }
 

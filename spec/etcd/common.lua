@@ -40,8 +40,8 @@ function common.now()
 end
 
 --- Waits until fn() says so, while the store's engine works.
-function common.eventually(store, what, fn, timeout)
-  local deadline = common.now() + (timeout or 10 * loop.patience)
+function common.eventually(store, what, fn)
+  local deadline = common.now() + 60 * loop.patience
   repeat
     store:mutex("nobody"):locked()
     local result = fn()

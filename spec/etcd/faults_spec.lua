@@ -102,7 +102,7 @@ describe("with etcd in trouble,", function()
       between:refuse(false)
       common.eventually(store, "the key is gone", function()
         return #common.nodes(k) == 0
-      end, 15)
+      end)
     end)
 
   it("a wait goes on through a new connection, and hears of the release",
@@ -136,6 +136,20 @@ describe("with etcd in trouble,", function()
     end
     assert.is_true(lease:wait_lost(10))
     assert(store:lock(k, { timeout = 10 })):release()
+  end)
+
+  it("a key on another lease proves nothing", function()
+    local store, k = open { session_timeout = 2 }, key()
+    local lease = assert(store:lock(k))
+    local name = common.nodes(k)[1]
+    local other = etcd.ctl(common.url, "lease", "grant", "600")
+      :match("lease (%x+)")
+    assert(etcd.ctl(common.url, "put", name, "", "--lease=" .. other))
+    assert.is_true(lease:wait_lost(60))
+    common.eventually(store, "the key is gone", function()
+      return #common.nodes(k) == 0
+    end)
+    assert(etcd.ctl(common.url, "lease", "revoke", other))
   end)
 
   it("a guarded write whose answer is lost is not repeated", function()
@@ -199,7 +213,7 @@ describe("with etcd in trouble,", function()
     between:refuse(false)
     common.eventually(store, "the revoke is heard of", function()
       return lease:revoked()
-    end, 5)
+    end)
     assert(lease:release())
   end)
 

@@ -17,6 +17,9 @@
  *     maker alone (names.c); for all others its own lease ends it.
  * A5. A detached node's mark is "<its key>/d", and goes with it. A detach
  *     compares the epoch, so a lost one is not done after its repetition.
+ * A6. Events have a stream of their own: one may come just behind an answer
+ *     that shows its cause (D3). No watch misses it (watch.c). But a try may
+ *     call busy a lock that was downgraded a moment before.
  *
  *   QUEUED -> FLYING                   start
  *   QUEUED -> PROVING -> FLYING        PROVE: the keepalive, then the read
@@ -45,6 +48,8 @@ struct ask {
   int64_t sent;
   uint32_t lock; /* of its folder's name; 0: all locks */
   bool writes, watch, ranges, rides, again;
+  bool at_once;         /* it needs no call */
+  int64_t created;      /* the node's, or 0 */
   int64_t keep, keeper; /* of a lease of its own: seconds, and its id */
   struct dlk_buf body;  /* the call's message */
   char path[];
@@ -222,6 +227,7 @@ static void put_body(struct ask *a, const struct dlk_ss_request *q) {
   struct dlk_buf *out = &a->body;
   struct dlk_etcd_node node = {0}, own = {0};
   dlk_etcd_node_of(&node, a->path);
+  a->created = node.created;
   if (q->own)
     dlk_etcd_node_of(&own, q->own);
   struct dlk_etcd_bytes key = bytes_of(&node.key), mine = bytes_of(&own.key);
@@ -295,8 +301,7 @@ static void fly(struct ask *a) {
     end_ask(a, DLK_SS_MEMORY, "out of memory");
 }
 
-static bool keep_alive(struct ask *a) {
-  struct dlk_ss_link *l = a->on;
+static bool keep_alive(struct dlk_ss_link *l) {
   struct dlk_grpc_call *c = &l->keeper;
   dlk_grpc_init_call(c, &l->grpc, "Lease/LeaseKeepAlive", true, on_kept);
   size_t mark = dlk_grpc_open(c);
@@ -308,28 +313,14 @@ static void start(struct ask *a) {
   struct dlk_ss_link *l = a->on;
   trace(a, "send", DLK_SS_OK);
   a->sent = l->host->now(l->host);
-  switch (a->verb) {
-  case DLK_SS_CLOCK:
-  case DLK_SS_FOLDER:
+  if (a->at_once) {
     end_ask(a, DLK_SS_OK, "");
-    break;
-  case DLK_SS_PROVE:
-    a->phase = PROVING;
-    if (!keep_alive(a))
+  } else if (a->verb == DLK_SS_PROVE || a->keep > 0) {
+    a->phase = a->keep > 0 ? GRANTING : PROVING;
+    if (!(a->keep > 0 ? call(a, "Lease/LeaseGrant") : keep_alive(l)))
       end_ask(a, DLK_SS_MEMORY, "out of memory");
-    break;
-  case DLK_SS_KEEP:
-  case DLK_SS_DETACH:
-  case DLK_SS_PROLONG:
-    a->phase = GRANTING;
-    if (!call(a, "Lease/LeaseGrant"))
-      end_ask(a, DLK_SS_MEMORY, "out of memory");
-    break;
-  default:
-    if (a->rides)
-      end_ask(a, DLK_SS_OK, "");
-    else
-      fly(a);
+  } else {
+    fly(a);
   }
 }
 
@@ -366,7 +357,8 @@ static void on_told(struct dlk_grpc_call *c) {
   struct dlk_ss_link *l = a->on;
   if (dlk_etcd_link_lost(l, c))
     return;
-  if (c->status == DLK_GRPC_NOT_FOUND && a->verb == DLK_SS_CREATE) {
+  bool binds = a->verb == DLK_SS_CREATE || a->verb == DLK_SS_ATTACH;
+  if (c->status == DLK_GRPC_NOT_FOUND && binds) {
     dlk_etcd_link_end(l, DLK_SS_END_EXPIRED, "the lease ran out");
     return;
   }
@@ -379,21 +371,21 @@ static void on_told(struct dlk_grpc_call *c) {
     advance(l);
 }
 
-static struct ask *first_in(struct dlk_ss_link *l, enum phase phase) {
+/* Keepalives are answered in their order. */
+static struct ask *first_proving(struct dlk_ss_link *l) {
   for (struct dlk_list *at = l->asks.next; at != &l->asks; at = at->next)
-    if (ask_at(at)->phase == phase)
+    if (ask_at(at)->phase == PROVING)
       return ask_at(at);
   return NULL;
 }
 
-/* Keepalives are answered in their order. */
 static void on_kept(struct dlk_grpc_call *c) {
   struct dlk_ss_link *l =
       (struct dlk_ss_link *)(void *)c->owner; /* its first member */
   struct dlk_etcd_bytes m;
   struct dlk_etcd_leased leased;
   while (dlk_grpc_next(c, &m)) {
-    struct ask *a = first_in(l, PROVING);
+    struct ask *a = first_proving(l);
     if (!dlk_etcd_leased(m, &leased) || leased.ttl <= 0) {
       dlk_etcd_link_end(l, DLK_SS_END_EXPIRED, "the lease ran out");
       return;
@@ -401,6 +393,7 @@ static void on_kept(struct dlk_grpc_call *c) {
     if (a)
       fly(a);
   }
+  dlk_etcd_link_wake(l);
   if (c->over)
     dlk_etcd_link_lost(l, c);
 }
@@ -462,16 +455,23 @@ static int64_t since(struct dlk_etcd_bytes data) {
   return strtoll(digits, NULL, 10);
 }
 
+/* A key of another number is another node (names.c). A key that is on another
+ * lease, detached by an answer to come, proves nothing of ours. */
 static bool read_node(struct ask *a, struct dlk_ss_reply *r,
                       struct dlk_etcd_ranged *got) {
   struct dlk_etcd_kv kv;
-  if (a->verb == DLK_SS_PROVE || a->verb == DLK_SS_READ)
-    r->rc = got->count > 0 ? DLK_SS_OK : DLK_SS_NONODE;
   r->stat.children = got->count;
-  if (a->verb != DLK_SS_READ || r->rc != DLK_SS_OK)
+  if (a->verb != DLK_SS_PROVE && a->verb != DLK_SS_READ)
     return true;
-  if (!dlk_etcd_next_kv(&got->kvs, &kv))
+  bool there = got->count > 0;
+  if (there && !dlk_etcd_next_kv(&got->kvs, &kv))
     return false;
+  if (!there || (a->created != 0 && kv.created != a->created))
+    r->rc = DLK_SS_NONODE;
+  else if (a->verb == DLK_SS_PROVE && kv.lease != a->on->lease)
+    r->rc = DLK_SS_FAILED;
+  if (a->verb == DLK_SS_PROVE || r->rc != DLK_SS_OK)
+    return true;
   r->data = kv.value.p;
   r->len = kv.value.n;
   r->stat.fence = kv.created;
@@ -530,7 +530,7 @@ static bool read_answer(struct ask *a, struct dlk_ss_reply *r,
   struct dlk_etcd_bytes m;
   struct dlk_etcd_ranged got = {0};
   struct dlk_etcd_did did;
-  if (a->verb == DLK_SS_CLOCK || a->verb == DLK_SS_FOLDER)
+  if (a->at_once && !a->rides)
     return true;
   if (!dlk_grpc_next(&a->call, &m))
     return false;
@@ -541,6 +541,7 @@ static bool read_answer(struct ask *a, struct dlk_ss_reply *r,
     return false;
   } else if (a->rides) {
     got = did.range;
+    r->rc = did.succeeded ? DLK_SS_OK : DLK_SS_FAILED;
   } else {
     read_txn(a, r, &did);
   }
@@ -633,7 +634,7 @@ void dlk_etcd_asks_end(struct dlk_ss_link *l, const char *why) {
 int64_t dlk_etcd_oldest(const struct dlk_ss_link *l) {
   for (struct dlk_list *at = l->asks.next; at != &l->asks; at = at->next) {
     const struct ask *a = ask_at(at);
-    if (a->phase == FLYING || a->phase == PROVING || a->phase == GRANTING)
+    if (a->phase != QUEUED && a->phase != DONE)
       return a->sent;
   }
   return -1;
@@ -698,12 +699,13 @@ bool dlk_etcd_send(struct dlk_ss_link *l, const struct dlk_ss_request *q,
   a->lock = lock_of(l, q, path);
   a->rides = rides(l, q, path);
   a->ranges = a->rides;
+  a->at_once = a->rides || q->verb == DLK_SS_CLOCK || q->verb == DLK_SS_FOLDER;
   dlk_list_init(&a->call.link);
   a->again = q->attempt > 0;
   if (q->verb == DLK_SS_KEEP || q->verb == DLK_SS_DETACH ||
       q->verb == DLK_SS_PROLONG)
     set_keeper(a, q);
-  if (!a->rides && q->verb != DLK_SS_CLOCK && q->verb != DLK_SS_FOLDER)
+  if (!a->at_once)
     put_body(a, q);
   dlk_list_append(&l->asks, &a->link);
   if (a->body.failed) {

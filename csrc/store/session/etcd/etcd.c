@@ -71,7 +71,6 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
   struct dlk_etcd_client *client = calloc(1, sizeof *client);
   *out = NULL;
   if (client) {
-    client->host = host;
     client->conf = *conf;
     if (conf->host_count > 1) /* another one gets its turn in a call's time */
       client->conf.io_timeout /= 2;

@@ -4,15 +4,14 @@
 
 #include <stdio.h>
 
-static void watch_one(struct dlk_etcd_client *client) {
+static void watch_one(struct dlk_host *host, const struct dlk_list *links) {
   int fd = -1;
-  for (struct dlk_list *at = client->links.next; at != &client->links;
-       at = at->next) {
+  for (struct dlk_list *at = links->next; at != links; at = at->next) {
     struct dlk_ss_link *l = DLK_CONTAINER(at, struct dlk_ss_link, in_client);
     if (l->up)
       fd = dlk_net_sock_fd(l->grpc.net.sock);
   }
-  client->host->watch(client->host, fd);
+  host->watch(host, fd);
 }
 
 void dlk_etcd_link_busy(struct dlk_ss_link *l) {
@@ -25,7 +24,7 @@ void dlk_etcd_link_busy(struct dlk_ss_link *l) {
 void dlk_etcd_link_up(struct dlk_ss_link *l, bool up) {
   if (l->up != up) {
     l->up = up;
-    watch_one(l->client);
+    watch_one(l->host, &l->client->links);
   }
   dlk_etcd_link_busy(l);
 }

@@ -12,7 +12,6 @@
 
 /* Shared by a store's sessions. */
 struct dlk_etcd_client {
-  struct dlk_host *host;
   struct dlk_conf conf;
   struct dlk_net_tls *tls;         /* or NULL */
   struct dlk_net_address *members; /* conf.host_count of them */

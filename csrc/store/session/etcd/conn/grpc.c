@@ -6,7 +6,8 @@
  *     connection.
  * G2. Each call ends once: by trailers, by the stream's end (UNAVAILABLE), or
  *     silently with its connection, whose owner ends what it asked.
- * G3. A server that says GOAWAY is left at once: its calls may be done. */
+ * G3. A server that says GOAWAY is left at once: its calls may be done. So is
+ *     one whose connection has used half of its streams' numbers. */
 #include "store/session/etcd/conn/grpc.h"
 
 #include <nghttp2/nghttp2.h>
@@ -15,7 +16,8 @@
 #include <string.h>
 
 #define WINDOW (4 << 20)
-#define HEAD 5 /* a message's: a flag, 4 bytes of length */
+#define STREAMS (1 << 30) /* a connection has numbers for twice as many */
+#define HEAD 5            /* a message's: a flag, 4 bytes of length */
 
 static struct dlk_grpc *of(struct dlk_net_conn *n) {
   return (struct dlk_grpc *)(void *)n;
@@ -105,6 +107,7 @@ static bool start(struct dlk_grpc *g, struct dlk_grpc_call *c) {
   c->stream = nghttp2_submit_request(g->h2, NULL, headers, count, &data, c);
   if (c->stream < 0)
     return false;
+  g->going |= c->stream > STREAMS;
   c->on = g;
   dlk_list_append(&g->calls, &c->link);
   return true;
@@ -157,24 +160,11 @@ static bool is(const uint8_t *p, size_t n, const char *word) {
   return n == strlen(word) && memcmp(p, word, n) == 0;
 }
 
-static int hex(uint8_t c) {
-  return c >= '0' && c <= '9'   ? c - '0'
-         : c >= 'A' && c <= 'F' ? c - 'A' + 10
-         : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                                : -1;
-}
-
-/* Percent-encoded. */
+/* What is not printable comes as %XX, and stays so. */
 static void keep_text(struct dlk_grpc_call *c, const uint8_t *p, size_t n) {
   size_t to = 0;
-  for (size_t i = 0; i < n && to + 1 < sizeof c->text; i++) {
-    int byte = p[i];
-    if (byte == '%' && i + 2 < n && hex(p[i + 1]) >= 0 && hex(p[i + 2]) >= 0) {
-      byte = hex(p[i + 1]) << 4 | hex(p[i + 2]);
-      i += 2;
-    }
-    c->text[to++] = byte >= ' ' && byte < 127 ? (char)byte : '?';
-  }
+  for (; to < n && to + 1 < sizeof c->text; to++)
+    c->text[to] = p[to] >= ' ' && p[to] < 127 ? (char)p[to] : '?';
   c->text[to] = '\0';
 }
 
@@ -268,7 +258,7 @@ static bool put_frames(struct dlk_grpc *g) {
 }
 
 void dlk_grpc_flush(struct dlk_grpc *g) {
-  if (!g->h2 || g->reading || g->net.state < DLK_NET_HANDSHAKE ||
+  if (!g->h2 || g->net.state < DLK_NET_HANDSHAKE ||
       g->net.state > DLK_NET_READY || !nghttp2_session_want_write(g->h2))
     return;
   if (!put_frames(g))
@@ -321,9 +311,7 @@ static void not_etcd(struct dlk_net_conn *n) {
 
 static bool take(struct dlk_net_conn *n, const char *bytes, size_t len) {
   struct dlk_grpc *g = of(n);
-  g->reading = true;
   ssize_t read = nghttp2_session_mem_recv(g->h2, (const uint8_t *)bytes, len);
-  g->reading = false;
   if (read < 0) {
     not_etcd(n);
     return false;
@@ -331,7 +319,7 @@ static bool take(struct dlk_net_conn *n, const char *bytes, size_t len) {
   if (!tell(g))
     return false;
   if (g->going) {
-    dlk_net_conn_lost(n, "the server goes away");
+    dlk_net_conn_lost(n, "the server takes no more requests on it");
     return false;
   }
   const struct nghttp2_session *h2 = g->h2;
@@ -376,6 +364,7 @@ static bool needed(struct dlk_net_conn *n) {
   struct dlk_grpc *g = of(n);
   if (nghttp2_submit_ping(g->h2, NGHTTP2_FLAG_NONE, NULL) == 0)
     g->pinged = dlk_net_conn_now(n);
+  dlk_grpc_flush(g);
   return true;
 }
 

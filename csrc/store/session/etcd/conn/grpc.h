@@ -17,8 +17,7 @@ enum dlk_grpc_status {
   DLK_GRPC_EXHAUSTED = 8,
   DLK_GRPC_FAILED_PRECONDITION = 9,
   DLK_GRPC_OUT_OF_RANGE = 11,
-  DLK_GRPC_UNAVAILABLE = 14,
-  DLK_GRPC_UNAUTHENTICATED = 16
+  DLK_GRPC_UNAVAILABLE = 14
 };
 
 #define DLK_GRPC_TEXT 120
@@ -57,12 +56,10 @@ struct dlk_grpc_events {
 struct dlk_grpc {
   struct dlk_net_conn net; /* first */
   const struct dlk_grpc_events *events;
-  void *arg; /* the owner's */
   struct nghttp2_session *h2;
   struct dlk_list calls; /* under way */
   struct dlk_buf token;  /* of a user, NUL-ended */
-  bool reading;          /* inside nghttp2 */
-  bool going;            /* the server takes no more calls */
+  bool going;            /* it takes no more calls */
   int64_t pinged;        /* 0: no answer is awaited */
 };
 

@@ -210,7 +210,6 @@ bool dlk_etcd_watched(struct dlk_etcd_bytes m, struct dlk_etcd_watched *out) {
   struct fields f;
   bool ok = scan(m, &f);
   *out = (struct dlk_etcd_watched){.id = f.number[2],
-                                   .created = f.number[3] != 0,
                                    .canceled = f.number[4] != 0,
                                    .events = dlk_pb_of(m.p, m.n)};
   return ok;

@@ -42,7 +42,7 @@ void dlk_etcd_do_delete(struct dlk_buf *b, struct dlk_etcd_bytes key,
                         bool below);
 /* id 0: the server's choice. */
 void dlk_etcd_grant(struct dlk_buf *b, int64_t seconds, int64_t id);
-/* LeaseKeepAlive, LeaseRevoke, LeaseTimeToLive. */
+/* LeaseKeepAlive, LeaseRevoke. */
 void dlk_etcd_lease(struct dlk_buf *b, int64_t lease);
 /* key begins a folder's names if `folder`. */
 void dlk_etcd_watch(struct dlk_buf *b, struct dlk_etcd_bytes key, bool folder,
@@ -76,7 +76,7 @@ struct dlk_etcd_leased {
 
 struct dlk_etcd_watched {
   int64_t id;
-  bool created, canceled;
+  bool canceled;
   struct dlk_pb events; /* dlk_etcd_next_event */
 };
 

@@ -1,6 +1,7 @@
 /* etcd's messages and the names of its keys, without a server: what is put is
  * read again, and what is cut or altered is refused. spec/etcd/units_spec.lua
  * compiles and runs it. */
+#include <stdio.h>
 #include <string.h>
 
 #include "check.h"
@@ -266,6 +267,24 @@ TEST(a_contenders_number_is_its_create_revision) {
                99999999999999));
   CHECK(name_is("x-" GUID, 42, "x-" GUID "-000000000000042"));
   CHECK(dlk_etcd_until_ms("/l/xk-" GUID "-000000000000042") == 0);
+}
+
+#define LEASE "694d8a1b2c3d4e50"
+#define NOBODY "-0000000000000000-"
+
+TEST(a_lock_of_etcdctl_is_an_exclusive_contender) {
+  const char *name = "x-0000000000000000" LEASE NOBODY "000000000000042";
+  CHECK(name_is(LEASE, 42, name));
+  CHECK(key_is("/l/x-0000000000000000" LEASE NOBODY "000000000000042",
+               "/l/" LEASE, 42));
+  CHECK(name_is("70", 8,
+                "x-00000000000000000000000000000070" NOBODY "000000000000008"));
+  static const char *const others[] = {"07", "694D", LEASE "1", "g", "x-1"};
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+    char expected[60];
+    snprintf(expected, sizeof expected, "%s-000000000000008", others[i]);
+    CHECK(name_is(others[i], 8, expected));
+  }
 }
 
 TEST(a_stand_ins_end_is_for_its_maker_alone) {

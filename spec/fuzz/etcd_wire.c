@@ -7,6 +7,7 @@
 #include "input.h"
 #include "store/session/etcd/names.h"
 #include "store/session/etcd/wire/messages.h"
+#include "store/session/format/names.h"
 
 static volatile char seen;
 
@@ -35,14 +36,14 @@ static void look_at_path(const char *text) {
   MUST(!n.key.failed && n.key.len <= strlen(text) + 1);
   const char *slash = strrchr(text, '/'), *name = slash ? slash + 1 : text;
   size_t skip = (size_t)(name - text);
-  if (n.key.data && n.created > 0 && dlk_etcd_until_ms(text) == 0) {
+  struct dlk_ss_entry e;
+  if (n.key.data && n.created > 0 && dlk_ss_name_parse(name, &e) &&
+      e.until_ms == 0) {
     struct dlk_buf again = {0};
     dlk_etcd_name(&again,
                   (struct dlk_etcd_bytes){n.key.data + skip, n.key.len - skip},
                   n.created);
-    size_t digits = strlen(strrchr(name, '-') + 1);
-    if (digits == 15 && strspn(strrchr(name, '-') + 1, "0123456789") == 15 &&
-        !memchr(n.key.data, '~', n.key.len))
+    if (strlen(strrchr(name, '-') + 1) == 15)
       MUST(strcmp(again.data, name) == 0);
     dlk_buf_free(&again);
   }

@@ -13,8 +13,8 @@ etcd.__index = etcd
 local member = {}
 member.__index = member
 
---- What etcdctl says to these words, of the servers of `url`; nil, message.
-function etcd.ctl(url, ...)
+--- The command line of etcdctl with these words, for the servers of `url`.
+function etcd.command(url, ...)
   local scheme, authority = url:match("^(etcds?)://([^/]*)")
   local user, hosts = authority:match("^([^@]*)@(.*)$")
   hosts = hosts or authority
@@ -25,7 +25,13 @@ function etcd.ctl(url, ...)
     command[#command + 1] = "--user=" .. user
   end
   for _, word in ipairs { ... } do command[#command + 1] = word end
-  local status, out, err = process.run { command = command, timeout = 30 }
+  return command
+end
+
+--- What etcdctl says to these words, of the servers of `url`; nil, message.
+function etcd.ctl(url, ...)
+  local status, out, err = process.run { timeout = 30,
+    command = etcd.command(url, ...) }
   if status ~= 0 then
     return nil, tostring(err) .. tostring(out)
   end

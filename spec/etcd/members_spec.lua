@@ -56,11 +56,11 @@ describe("with three members,", function()
   end)
 
   timed("a hold outlives a leader that stands still", function()
-    local a, b, k = open { url = three.url, io_timeout = 0.7 },
-      open { url = three.url, io_timeout = 0.7 }, key()
+    local way = { url = three.url, io_timeout = 0.7, session_timeout = 6 }
+    local a, b, k = open(way), open(way), key()
     local lease, leader = assert(a:lock(k)), assert(three:leader())
     three[leader]:pause()
-    keeps_out(lease, b, k, 5)
+    keeps_out(lease, b, k, 8)
     three[leader]:resume()
     keeps_out(lease, b, k, 1)
     assert(lease:release())
@@ -94,6 +94,27 @@ describe("with three members,", function()
       three[1]:resume()
       three[2]:resume()
       assert(alone:lock(k, { timeout = 20 })):release()
+    end)
+
+  timed("one cut off from the others loses its hold before the next begins",
+    function()
+      three:stop()
+      three = etcd.start { members = 3, between = true }
+      local b, k = open { url = three.url }, key()
+      for _, which in ipairs { "the leader", "a follower" } do
+        local id = assert(three:leader())
+        id = which == "the leader" and id or id % 3 + 1
+        local alone = open { url = three[id].url, io_timeout = 0.7 }
+        local lease = assert(alone:lock(k, { timeout = 15 }))
+        three:cut(id)
+        local later = assert(b:lock(k, { timeout = 30 }))
+        assert.is_false(lease:held(), which)
+        assert.is_true(later.fence > lease.fence)
+        assert.are.equal("unavailable", select(3, alone:try_lock(k)))
+        assert(later:release())
+        three:join()
+        assert(alone:lock(k, { timeout = 20 })):release()
+      end
     end)
 
   timed("one that is away at first costs no more than its turn", function()

@@ -49,7 +49,7 @@ ON.zookeeper = {
 }
 
 ON.etcd = {
-  start = function() return etcd.start { members = 3 } end,
+  start = function() return etcd.start { members = 3, between = true } end,
   { name = "a follower killed", run = ON.zookeeper[1].run },
   { name = "the leader killed", run = ON.zookeeper[2].run },
   { name = "the leader stopped", run = function(three)
@@ -57,6 +57,11 @@ ON.etcd = {
     three[id]:pause()
     wait(STILL)
     three[id]:resume()
+  end },
+  { name = "the leader cut off", run = function(three)
+    three:cut(three:leader())
+    wait(CUT)
+    three:join()
   end },
 }
 

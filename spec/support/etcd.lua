@@ -6,6 +6,7 @@
 
 local loop = require "spec.support.loop"
 local process = require "spec.support.process"
+local proxy = require "spec.support.proxy"
 local server = require "spec.support.server"
 
 local etcd = {}
@@ -52,7 +53,7 @@ local function command_line(self, opts, cluster)
     "--listen-client-urls", scheme .. "://127.0.0.1:" .. self.port,
     "--advertise-client-urls", scheme .. "://127.0.0.1:" .. self.port,
     "--listen-peer-urls", "http://127.0.0.1:" .. self.peer,
-    "--initial-advertise-peer-urls", "http://127.0.0.1:" .. self.peer,
+    "--initial-advertise-peer-urls", self.advertised,
     "--initial-cluster", cluster, "--heartbeat-interval", "50",
     "--election-timeout", "500" }
   if opts.tls then
@@ -84,7 +85,11 @@ local function new(opts, new_dir)
     local dir = new_dir and new_dir(i) or server.new_dir()
     self[i] = setmetatable({ name = "m" .. i, dir = dir,
       port = server.free_port(), peer = server.free_port() }, member)
-    cluster[i] = ("m%d=http://127.0.0.1:%d"):format(i, self[i].peer)
+    local link = opts.between and proxy.start("127.0.0.1:" .. self[i].peer)
+    self[i].link = link
+    self[i].advertised = "http://127.0.0.1:"
+      .. (link and link.port or self[i].peer)
+    cluster[i] = self[i].name .. "=" .. self[i].advertised
     hosts[i] = "127.0.0.1:" .. self[i].port
   end
   for _, one in ipairs(self) do
@@ -98,7 +103,7 @@ local function new(opts, new_dir)
 end
 
 --- Starts members (1) of one cluster. opts: members, tls (certificates, which
---- then ask for the client's), arguments (of etcd).
+--- then ask for the client's), arguments (of etcd), between (makes cut work).
 function etcd.start(opts, new_dir)
   opts = opts or {}
   return server.retry(function()
@@ -119,6 +124,7 @@ function etcd.start(opts, new_dir)
         return nil, log
       end
     end
+    self.list = opts.between and assert(etcd.ctl(self.url, "member", "list"))
     return self
   end)
 end
@@ -148,6 +154,33 @@ function etcd:start_again(id)
   self[id]:start_again()
 end
 
+function etcd:pause(id)
+  self[id]:pause()
+end
+
+function etcd:resume(id)
+  self[id]:resume()
+end
+
+--- Cuts a member off from the others, but not from its clients. The others know
+--- it by what its connections to them say.
+function etcd:cut(id)
+  self.apart = {}
+  for i, one in ipairs(self) do
+    self.apart[i] = i ~= id and { sent = "X-Server-From: "
+      .. self.list:match("(%x+), %a+, " .. self[id].name .. ",") } or {}
+    one.link:hold("both", self.apart[i])
+  end
+end
+
+--- Ends that.
+function etcd:join()
+  for i, one in ipairs(self) do
+    one.link:discard()
+    one.link:reset(self.apart[i])
+  end
+end
+
 --- True when each member has committed a write, which is tried for so long.
 function etcd:serves(seconds)
   return loop.look(seconds, function()
@@ -168,6 +201,7 @@ function etcd:stop()
       end
       server.remove_dir(one.dir)
       one.dir = nil
+      if one.link then one.link:stop() end
     end
   end
 end

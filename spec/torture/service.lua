@@ -1,8 +1,8 @@
 -- Whether the servers serve, whatever dlock says: a client that has nothing of
--- dlock's (spec/support/zk_client.lua) writes through each of them again and
--- again. Without it a stretch without faults would count as a calm although
--- the servers are busy with themselves; and if dlock gets no answer while this
--- one does, dlock is to blame.
+-- dlock's (spec/support/zk_client.lua, or etcdctl) writes through each of them
+-- again and again. Without it a stretch without faults would count as a calm
+-- although the servers are busy with themselves; and if dlock gets no answer
+-- while this one does, dlock is to blame.
 --
 --   local watch = service.new(urls); watch:served_since(time)
 --   watch.silences --> { { server =, from =, to =, why = }, … }; watch:stop()
@@ -46,7 +46,7 @@ end
 local function ask(self, server)
   local sent = core.now()
   local timeout = self.patience + GIVE_UP - PATIENCE
-  zk_client.start_write(self.urls[server], "/", "", timeout,
+  self.write(self.urls[server], timeout,
     function(ok, message)
       if self.stopped then
         return
@@ -65,10 +65,16 @@ local function ask(self, server)
     end)
 end
 
+local function on_zookeeper(url, seconds, done)
+  zk_client.start_write(url, "/", "", seconds, done)
+end
+
 --- Begins to ask the servers (a list of URLs). It needs the event loop to run.
-function service.new(urls, patience)
+--- write(url, seconds, done): writes, then calls done(ok, message).
+function service.new(urls, patience, write)
   local self = setmetatable({ urls = urls, sent = {}, open = {},
-    silences = {}, patience = patience or PATIENCE }, service)
+    silences = {}, patience = patience or PATIENCE,
+    write = write or on_zookeeper }, service)
   for server = 1, #urls do
     ask(self, server)
   end

@@ -1,8 +1,8 @@
-/* The ZooKeeper store's recipe in random histories: acquires, releases,
+/* The recipe of stores with sessions in random histories: acquires, releases,
  * cancels, renewals and looks of one store cross with requests that are
  * executed one by one, connections that break before or after that, sessions
  * that expire or cannot be heard any more, and time that passes. The server is
- * spec/c/zookeeper_link.c.
+ * spec/c/zookeeper_link.c, or (SIM_ETCD) spec/c/etcd_server.c.
  *
  * - No two hold what excludes each other (where nobody breaks locks).
  * - What an exclusive hold has a min_hold for nobody else gets before its end,
@@ -20,8 +20,17 @@
 
 #include "host.h"
 #include "plain.h"
+#ifdef SIM_ETCD
+#include "etcd_server.h"
+#include "store/session/etcd/etcd.h"
+#define STORE dlk_etcd_store
+#define SCHEME "etcd"
+#else
 #include "store/zookeeper/zookeeper.h"
 #include "zookeeper_link.h"
+#define STORE dlk_zookeeper_store
+#define SCHEME "zookeeper"
+#endif
 
 #define TIMEOUT (8 * DLK_SEC)
 #define ONES 14
@@ -336,8 +345,8 @@ static void history(uint64_t seed) {
   static const struct dlk_addr at = {"server", 0};
   const struct dlk_option timeout = {.name = "session_timeout",
                                      .number = (double)TIMEOUT / DLK_SEC};
-  const struct dlk_conf conf = {.shown = "zookeeper://server",
-                                .scheme = "zookeeper",
+  const struct dlk_conf conf = {.shown = SCHEME "://server",
+                                .scheme = SCHEME,
                                 .hosts = &at,
                                 .host_count = 1,
                                 .path = "",
@@ -349,12 +358,13 @@ static void history(uint64_t seed) {
   breaks = seed % 3 == 0;
   permits = seed % 2 == 0;
   fake_reset();
-  h = host_open(&dlk_zookeeper_store, &conf, NULL);
+  h = host_open(&STORE, &conf, NULL);
   h->on_renewed = on_renewed;
   h->on_lost = on_lost;
   for (int i = 0; i < STEPS; i++)
     step();
   calm();
+  fake_away(); /* or closing waits for an answer */
   host_close(h);
 }
 

@@ -2,6 +2,7 @@
 -- figures out of how much they rose.
 
 local figures = require "bench.figures"
+local process = require "spec.support.process"
 local zk = require "spec.support.zk"
 
 local costs = {}
@@ -88,8 +89,23 @@ function costs.zookeeper(url)
   end
 end
 
-function costs.of_zookeeper(counters, per)
+function costs.of_majority(counters, per)
   return { requests = counters.received / per, writes = counters.writes / per }
+end
+
+--- Counters of an etcd, by its URL. Each round asks for them after a pause.
+function costs.etcd(url)
+  return function()
+    local status, text = process.run { command = { "curl", "-s",
+      (url:gsub("etcd:", "http:")) .. "/metrics" } }
+    assert(status == 0, text)
+    local requests, line = 0, "\ngrpc_server_started_total{[^\n]* (%d[%d.e+]*)"
+    for started in text:gmatch(line) do
+      requests = requests + tonumber(started)
+    end
+    return { received = requests, writes = tonumber(
+      text:match("\netcd_debugging_mvcc_current_revision (%d[%d.e+]*)")) }
+  end
 end
 
 --- By how much counters rose from `before` until now.

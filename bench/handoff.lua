@@ -2,9 +2,10 @@
 -- the return of the other's acquire, between processes that each hold it for a
 -- while (they sleep) and want it again at once. The floors are in C: on Redis
 -- one PUBLISH from the holder and one message to a blocked reader, on ZooKeeper
--- a delete and the event of the waiter's watch. Beside the one on Redis stands
--- the same by the least script that hands a lock on: what is between that and
--- dlock is dlock's. A peer takes part where it is installed: redis-py, kazoo.
+-- and etcd a delete and the event of the waiter's watch. Beside the one on
+-- Redis stands the same by the least script that hands a lock on: what is
+-- between that and dlock is dlock's. A peer takes part where it is installed:
+-- redis-py, kazoo.
 
 local costs = require "bench.costs"
 local crowd = require "bench.crowd"
@@ -119,27 +120,36 @@ function handoff.redis(private, admin)
   end)
 end
 
---- private: a server (spec/support/zk.lua).
-function handoff.zookeeper(private)
-  local counters = costs.zookeeper(private.url)
-  local address = private.url:match("//([^/]+)")
-  run("ZooKeeper", function(hold)
-    local name, program = worker(private.url, hold)
+local function by_majority(store, url, title, other)
+  local counters, address = costs[store](url), url:match("//([^/]+)")
+  run(title, function(hold)
+    local name, program = worker(url, hold)
     local list = {
       { name = "floor (C)", program = function()
-          return programs.floor("zookeeper", address, "handoff", hold)
+          return programs.floor(store, address, "handoff", hold)
         end },
       { name = name, program = program },
     }
-    local peer = programs.peer("kazoo", "zookeeper", address, "handoff", hold)
+    local peer = other
+      and programs.peer(other, store, address, "handoff", hold)
     if peer then
-      list[3] = { name = "kazoo", program = function() return peer end }
+      list[3] = { name = other, program = function() return peer end }
     end
     for _, contender in ipairs(list) do
-      contender.counters, contender.figures = counters, costs.of_zookeeper
+      contender.counters, contender.figures = counters, costs.of_majority
     end
     return list
   end)
+end
+
+--- private: a server (spec/support/zk.lua).
+function handoff.zookeeper(private)
+  by_majority("zookeeper", private.url, "ZooKeeper", "kazoo")
+end
+
+--- private: a server (spec/support/etcd.lua).
+function handoff.etcd(private)
+  by_majority("etcd", private.url, "etcd")
 end
 
 return handoff

@@ -89,22 +89,30 @@ function uncontended.redis(private, admin)
   uncontended.compare(title, list, CROWD)
 end
 
---- private: a server (spec/support/zk.lua).
-function uncontended.zookeeper(private)
-  local counters = costs.zookeeper(private.url)
-  local address = private.url:match("//([^/]+)")
+local function of_majority(store, url, title, peer)
+  local counters, address = costs[store](url), url:match("//([^/]+)")
   local list = { { name = "floor (C)", counters = counters,
-    figures = costs.of_zookeeper, program = function()
-      return programs.floor("zookeeper", address, "pairs")
+    figures = costs.of_majority, program = function()
+      return programs.floor(store, address, "pairs")
     end } }
-  add_ours(list, private.url, counters, costs.of_zookeeper)
-  local peer = programs.peer("kazoo", "zookeeper", address, "pairs")
+  add_ours(list, url, counters, costs.of_majority)
+  peer = peer and programs.peer(peer, store, address, "pairs")
   if peer then
     list[#list + 1] = { name = "kazoo", counters = counters,
-      figures = costs.of_zookeeper, program = function() return peer end }
+      figures = costs.of_majority, program = function() return peer end }
   end
-  uncontended.compare("ZooKeeper, uncontended, 1 process", list, 1)
+  uncontended.compare(title .. ", uncontended, 1 process", list, 1)
   uncontended.count(list)
+end
+
+--- private: a server (spec/support/zk.lua).
+function uncontended.zookeeper(private)
+  of_majority("zookeeper", private.url, "ZooKeeper", "kazoo")
+end
+
+--- private: a server (spec/support/etcd.lua).
+function uncontended.etcd(private)
+  of_majority("etcd", private.url, "etcd")
 end
 
 return uncontended

@@ -1,7 +1,7 @@
 -- The part of bench/run that is not shell: what there is to measure, and the
 -- servers for it.
 -- usage: bench/run [STORE]… [PART]…      (default: all of both)
---   STORE   redis, zookeeper, file
+--   STORE   redis, zookeeper, etcd, file
 --   PART    pairs      uncontended pairs (bench/pairs.lua)
 --           handoff   from holder to waiter (bench/handoff.lua)
 --           queue      many in the queue already (bench/queue.lua)
@@ -9,6 +9,7 @@
 --           readers    many readers who wait (bench/readers.lua)
 --           leases     memory of leases, and their renewal
 
+local etcd = require "spec.support.etcd"
 local figures = require "bench.figures"
 local handoff = require "bench.handoff"
 local process = require "spec.support.process"
@@ -22,7 +23,7 @@ local tls = require "bench.tls"
 local uncontended = require "bench.pairs"
 local zk = require "spec.support.zk"
 
-local STORES = { "redis", "zookeeper", "file" }
+local STORES = { "redis", "zookeeper", "etcd", "file" }
 local PARTS = { "pairs", "tls", "handoff", "queue", "readers", "leases" }
 
 local function memory(title, url)
@@ -69,6 +70,12 @@ local function on_zookeeper(private, wanted)
   if wanted.leases then memory("ZooKeeper", private.url) end
 end
 
+local function on_etcd(private, wanted)
+  if wanted.pairs then uncontended.etcd(private) end
+  if wanted.handoff then handoff.etcd(private) end
+  if wanted.leases then memory("etcd", private.url) end
+end
+
 local stores = {}
 
 function stores.redis(wanted)
@@ -77,6 +84,10 @@ end
 
 function stores.zookeeper(wanted)
   on(zk.start(), on_zookeeper, wanted)
+end
+
+function stores.etcd(wanted)
+  on(etcd.start(), on_etcd, wanted)
 end
 
 function stores.file(wanted)

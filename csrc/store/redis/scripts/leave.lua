@@ -60,6 +60,7 @@ if not held then -- nobody both holds and waits
 elseif rest > 0 then
   if s.mode == 'x' then
     call('PEXPIRE', L, rest)
+    call('PEXPIRE', I, rest + 1000) -- the note goes with it
   else
     write_first()
     call('ZADD', H, now + rest, token)

@@ -45,10 +45,10 @@ BASE := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DTHREADED \
 INCLUDES = $(patsubst -I%,-isystem %,$(filter-out -I/usr/include,$(LUA_CFLAGS) \
   $(UV_CFLAGS) $(HIREDIS_CFLAGS) $(ZOOKEEPER_CFLAGS) $(NGHTTP2_CFLAGS) $(OPENSSL_CFLAGS)))
 COMPILE = $(CC) $(BASE) $(WARN) $(INCLUDES) $(CPPFLAGS) $(CFLAGS) -MMD -MP
-LINK = $(CC) -shared -pthread -Wl,-z,nodelete -Wl,-z,now -Wl,-z,relro \
-  -Wl,--as-needed $(CFLAGS) $(LDFLAGS)
+LINK = $(CC) -shared -pthread -Wl,-z,nodelete -Wl,-z,now -Wl,-z,relro -Wl,--as-needed $(CFLAGS) $(LDFLAGS)
 LIBS_redis = $(HIREDIS_LIBS)
 ROOMS_store/redis = net
+ROOMS_store/redlock = net store/redis
 SESSION = $(addprefix store/session/,format life recipe query)
 LIBS_zookeeper = $(or $(ZOOKEEPER_LIBS),-lzookeeper_mt)
 ROOMS_store/zookeeper = $(SESSION)
@@ -84,7 +84,7 @@ endef
 $(foreach l,$(LIBRARIES),$(eval $(call library,$(l))))
 $(OUT)/dlock/%.so:
 	@mkdir -p $(@D)
-	$(call quiet,LINK) $(LINK) -o $@ $^ $(LIBS_$(*F)) $(UV_LIBS)
+	$(call quiet,LINK) $(LINK) -o $@ $^ $(LIBS_$(*F:redlock=redis)) $(UV_LIBS)
 compile = $(call quiet,CC) mkdir -p $(@D) && $(COMPILE) -c -o $@ $<
 # Headers that were there for some stores need not be there for others.
 HEADERS := $(OUT)/headers$(subst $() ,,$(patsubst %,-%,$(STORES) $(TLS)))

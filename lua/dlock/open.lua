@@ -28,8 +28,13 @@ return function(where, ...)
   -- not depend on the session. $XDG_RUNTIME_DIR is in one of them only, and
   -- systemd removes it at the logout, and files in /dev/shm.
   local set = os.getenv("DLOCK_URL")
-  local parsed, message, code = url.parse(opts.url or set ~= "" and set
-    or ("file:///tmp/dlock-%d"):format(core.euid()))
+  local parsed, message, code
+  if opts.nodes then
+    parsed, message, code = url.parse_nodes(opts.url, opts.nodes)
+  else
+    parsed, message, code = url.parse(opts.url or set ~= "" and set
+      or ("file:///tmp/dlock-%d"):format(core.euid()))
+  end
   if not parsed then return nil, message, code end
   if opts.db then
     parsed.shown = ("%s (db %d)"):format(parsed.shown, opts.db)

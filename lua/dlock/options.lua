@@ -59,6 +59,21 @@ local TABLE = {
   ---@type table<string, string>
   address_map = { where = "open", own = true, type = "table",
     addresses = true, like = '["10.0.0.7:6379"] = "localhost:7001"' },
+  --- `redlock`: how long one node's vote, and so a round, is waited for. Other
+  --- stores ignore it.
+  node_timeout = { where = "open", own = "redlock", type = "number",
+    min = 0.01, max = 1, default = 0.25 },
+  --- `redlock`: no ttl may be longer, and a server that was started anew votes
+  --- only after that time. All programs must have the same. It is `invalid` on
+  --- other stores.
+  --- Default: 60
+  max_ttl = { where = "open", own = true, type = "number", min = 0.1,
+    max = YEAR },
+  --- `redlock`: a URL for each server, in place of the hosts in `url`, which is
+  --- `redlock://` or missing then. They may have users and passwords, TLS or
+  --- Unix sockets.
+  ---@type string[]
+  nodes = { where = "open", own = true, type = "table" },
   --- `redis+unix`: the number of the database. Other URLs have it in their
   --- path.
   --- Default: 0
@@ -463,10 +478,11 @@ function options.defaults(opts, base)
 end
 
 function options.own(opts, module)
-  local out = {}
+  local out, kin = {}, module == "redlock" and "redis" or module -- its nodes
   for name, rule in pairs(TABLE) do
-    if rule.own == true or (" " .. tostring(rule.own) .. " "):find(
-        " " .. module .. " ", 1, true) then
+    local owners = " " .. tostring(rule.own) .. " "
+    if rule.own == true or owners:find(" " .. module .. " ", 1, true)
+        or owners:find(" " .. kin .. " ", 1, true) then
       local value = rawget(opts, name)
       if value == nil then
         value = rule.default

@@ -92,6 +92,13 @@ function methods:close(timeout)
   return results.of(done, message, code)
 end
 
+-- The default promises nothing there.
+local function no_queue(client, opts)
+  return opts and rawget(opts, "fair") and client.module == "redlock"
+    and client.shown .. ": on a Redlock nobody queues up, so nothing is fair;"
+    .. " leave the option out, or use redis:// or zookeeper://" or nil
+end
+
 local function on_key(name, do_it)
   local call = "store:" .. name
   local takes_options = options.places(call)
@@ -105,6 +112,8 @@ local function on_key(name, do_it)
     end
     local bad = check(key, opts, call)
     if bad then return fail("invalid", bad) end
+    bad = no_queue(client, opts)
+    if bad then return fail("unsupported", bad) end
     return do_it(client, key, opts)
   end
 end
@@ -279,6 +288,8 @@ function methods:with(key, opts, ...)
   lockable.check_function((...), "store:with")
   local bad = check(key, opts, "store:with")
   if bad then return fail("invalid", bad) end
+  bad = no_queue(client, opts)
+  if bad then return fail("unsupported", bad) end
   return run_with(client, key, opts, ...)
 end
 
@@ -384,6 +395,7 @@ end
 
 local function own_options(where, opts)
   local own = options.own(opts, where.module)
+  own.nodes = where.nodes
   own.tls_library = where.tls and secure.library() or nil
   own.insecure = secure.warning(opts.tls, where.shown)
   return own
@@ -451,6 +463,7 @@ function store.open(where, opts)
     engine = engine,
     host = adapter,
     shown = where.shown,
+    module = where.module,
     io_timeout = io_timeout,
     base = options.defaults(opts),
     holds = reentrant.new(),

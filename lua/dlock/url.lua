@@ -35,6 +35,10 @@ local SCHEMES = {
     { module = "redis", hosts = MOST_HOSTS, path = "no_db", port = 6379 },
   ["rediss+cluster"] = { module = "redis", hosts = MOST_HOSTS,
     path = "no_db", port = 6379, tls = true },
+  ["redlock"] = { module = "redlock", hosts = MOST_HOSTS, path = "db",
+    port = 6379 },
+  ["redlocks"] = { module = "redlock", hosts = MOST_HOSTS, path = "db",
+    port = 6379, tls = true },
   ["zookeeper"] =
     { module = "zookeeper", hosts = MOST_HOSTS, path = "chroot", port = 2181 },
   ["zk"] = { same = "zookeeper" },
@@ -50,6 +54,7 @@ local SCHEMES = {
 
 local KNOWN = "redis://host:6379, redis+unix:///socket,"
   .. " redis+sentinel://host1:26379,host2/master, redis+cluster://host1,host2,"
+  .. " redlock://host1,host2,host3,"
   .. " zookeeper://host:2181, etcd://host:2379, file:///directory, memory://"
 
 local ELSEWHERE = {
@@ -384,8 +389,36 @@ local function meant(s)
   return shape and (" did you mean %s%s?"):format(shape, s) or ""
 end
 
+-- How a Redlock's store calls a node of its own.
+local NODES = { redis = "redlock", rediss = "redlocks",
+  ["redis+unix"] = "redlock+unix" }
+
+-- Each server of a Redlock gets a store of its own, by these parts.
+local function with_nodes(out, list)
+  local nodes, seen = {}, {}
+  if #list < 3 or #list > 9 then
+    return invalid(("a Redlock has 3 to 9 servers, not %d; for one write"
+      .. " redis://"):format(#list))
+  end
+  for i, node in ipairs(list) do
+    local host, twin = node.hosts[1] or {}, seen[node.shown]
+    if twin then
+      return invalid(("server %d and server %d are the same; each has one vote")
+        :format(twin, i))
+    end
+    seen[node.shown] = i
+    for name, value in pairs { scheme = node.scheme, shown = node.shown,
+        host = host.host, port = host.port, path = node.path,
+        username = node.username, password = node.password } do
+      nodes[i .. " " .. name] = value
+    end
+  end
+  out.nodes = nodes
+  return out
+end
+
 ---@return table|nil # shown, scheme, module, tls, hosts, path, username,
---- password
+--- password, nodes
 function url.parse(s)
   if #s > LONGEST then
     return invalid(("the URL is longer than %d bytes"):format(LONGEST))
@@ -420,7 +453,40 @@ function url.parse(s)
   end
   out.scheme, out.module, out.tls = scheme, rule.module, rule.tls
   out.shown = show(scheme, out.hosts, out.path)
-  return out
+  if out.module ~= "redlock" then
+    return out
+  end
+  local list = {}
+  for i, host in ipairs(out.hosts) do
+    list[i] = { scheme = scheme, shown = show(scheme, { host }, out.path),
+      hosts = { host }, path = out.path }
+  end
+  return with_nodes(out, list)
+end
+
+--- The same for a Redlock whose servers have a URL each.
+function url.parse_nodes(s, list)
+  local nodes, names, tls = {}, {}, nil
+  if s ~= nil and s ~= "redlock://" then
+    return invalid("with nodes the url is redlock://, or is left out")
+  end
+  for i, one in ipairs(list) do
+    if type(one) ~= "string" then
+      return invalid("nodes is a list of URLs")
+    end
+    local node, message, code = url.parse(one)
+    if not node then return nil, message, code end
+    local scheme = NODES[node.scheme]
+    if not scheme then
+      return invalid(("a node of a Redlock is redis://, rediss:// or"
+        .. " redis+unix://, not %s://"):format(node.scheme))
+    end
+    nodes[i], names[i], tls = node, node.shown:match("//(.*)"), tls or node.tls
+    node.scheme = scheme
+  end
+  return with_nodes({ scheme = "redlock", module = "redlock", tls = tls,
+    hosts = {}, path = "", shown = "redlock://" .. table.concat(names, ",") },
+    nodes)
 end
 
 return url

@@ -18,7 +18,13 @@ bool dlk_redis_conf_by_cluster(const struct dlk_conf *conf) {
 }
 
 bool dlk_redis_conf_by_tls(const struct dlk_conf *conf) {
-  return strncmp(conf->scheme, "rediss", 6) == 0;
+  return strncmp(conf->scheme, "rediss", 6) == 0 ||
+         strcmp(conf->scheme, "redlocks") == 0;
+}
+
+/* The store is one node of a Redlock. */
+static bool is_node(const struct dlk_conf *conf) {
+  return strncmp(conf->scheme, "redlock", 7) == 0;
 }
 
 /* The URL has at most five digits there. A path of a socket has no room for
@@ -71,9 +77,13 @@ static enum dlk_code check_options(const struct dlk_conf *conf,
   static const char *const cluster[] = {
       "fence_memory", "wait_replicas", "wait_timeout", "tls",
       "tls_library",  "insecure",      "address_map",  NULL};
+  static const char *const node[] = {
+      "fence_memory", "tls",     "tls_library", "insecure",     "db",
+      "node_timeout", "max_ttl", "nodes",       "wait_timeout", NULL};
   return dlk_option_check(&conf->options,
                           dlk_redis_conf_by_sentinel(conf)  ? known
                           : dlk_redis_conf_by_cluster(conf) ? cluster
+                          : is_node(conf)                   ? node
                                                             : alone,
                           conf->shown, err);
 }
@@ -87,6 +97,9 @@ enum dlk_code dlk_redis_conf_read(const struct dlk_conf *conf,
                          "%s: names that begin with " DLK_REDIS_RESERVED
                          " are dlock's own; use another prefix",
                          conf->shown);
+  out->max_ttl = is_node(conf) ? dlk_option_ns(&conf->options, "max_ttl",
+                                               DLK_REDIS_MAX_TTL)
+                               : 0;
   enum dlk_code code = check_options(conf, err);
   if (code == DLK_OK)
     code = durability(conf, out, err);

@@ -5,6 +5,9 @@
 #include "store/redis/conn/net.h"
 #include "store/store.h"
 
+/* The default of max_ttl. */
+#define DLK_REDIS_MAX_TTL (60 * DLK_SEC)
+
 /* Sentinels say where the primary is. */
 bool dlk_redis_conf_by_sentinel(const struct dlk_conf *conf);
 /* They are nodes of a cluster. */

@@ -83,6 +83,7 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
   }
   s->fences.link = s->link;
   s->replicas = settings.replicas;
+  s->max_ttl = settings.max_ttl;
   s->fences.memory = dlk_option_ns(&conf->options, "fence_memory", 0);
   dlk_redis_subscription_init(s);
   dlk_list_init(&s->waits);

@@ -20,6 +20,7 @@ enum step {
   INFO,
   ROLE,
   POLICY,
+  APPEND,
   WAIT,
   MULTI,
   EXEC,
@@ -57,6 +58,8 @@ static void encode(struct dlk_redis_req *req, struct dlk_buf *out) {
   words(g, out, ID, "CLIENT", "ID", NULL);
   words(g, out, SETNAME, "CLIENT", "SETNAME", "dlock");
   words(g, out, POLICY, "CONFIG", "GET", "maxmemory-policy");
+  if (g->votes)
+    words(g, out, APPEND, "CONFIG", "GET", "append*");
   if (g->replicas > 0)
     words(g, out, WAIT, "WAIT", "0", "0");
   words(g, out, MULTI, "MULTI", NULL, NULL);
@@ -112,6 +115,9 @@ static void judge_info(struct dlk_redis_handshake *g, const redisReply *reply) {
   const char *text = reply->type == REDIS_REPLY_STRING ? reply->str : "";
   info(text, "redis_version:", version, sizeof version);
   info(text, "run_id:", g->run_id, sizeof g->run_id);
+  char uptime[24];
+  info(text, "uptime_in_seconds:", uptime, sizeof uptime);
+  g->uptime = strtoll(uptime, NULL, 10);
   int minor = 0;
   if (sscanf(version, "%d.%d", &g->major, &minor) != 2) {
     not_redis(g, text);
@@ -149,7 +155,12 @@ static void judge_role(struct dlk_redis_handshake *g, const redisReply *reply) {
                   "%s: wait_replicas = \"all\" needs INFO replication, which "
                   "lists no replicas there; use a number",
                   g->name.text);
-  if (g->changes && strcmp(role, "slave") == 0)
+  if (g->votes && strcmp(role, "slave") == 0)
+    dlk_error_set(&g->err, DLK_INVALID,
+                  "%s: it is a replica; a Redlock's nodes are primaries that "
+                  "know nothing of each other",
+                  g->name.text);
+  else if (g->changes && strcmp(role, "slave") == 0)
     dlk_error_set(&g->err, DLK_UNAVAILABLE,
                   "%s: it is named as the primary and is a replica; "
                   "a failover is under way, or a Sentinel is wrong",
@@ -162,8 +173,8 @@ static void judge_role(struct dlk_redis_handshake *g, const redisReply *reply) {
 
 static const char *step_name(unsigned step) {
   static const char *const names[] = {
-      "AUTH",   "SELECT", "CLIENT ID", "CLIENT SETNAME", "INFO",     "INFO",
-      "CONFIG", "WAIT",   "MULTI",     "EXEC",           "SUBSCRIBE"};
+      "AUTH",   "SELECT", "CLIENT ID", "CLIENT SETNAME", "INFO", "INFO",
+      "CONFIG", "CONFIG", "WAIT",      "MULTI",          "EXEC", "SUBSCRIBE"};
   return names[step];
 }
 
@@ -173,9 +184,9 @@ static void refused(struct dlk_redis_handshake *g, unsigned step,
   bool denial = dlk_redis_fault_is_denial(text);
   if (step == ID)
     g->link->may_linger = true;
-  if (denial && step == INFO)
+  if (denial && step == INFO && !g->votes)
     return;
-  if (step == SETNAME || step == POLICY || step == ID ||
+  if (step == SETNAME || step == POLICY || step == APPEND || step == ID ||
       (step == ROLE && !g->all))
     return;
   if (step == SELECT && f->action == DLK_REDIS_FAIL && !denial &&
@@ -210,6 +221,17 @@ static void refused(struct dlk_redis_handshake *g, unsigned step,
     dlk_redis_fault_error(&g->err, text, g->name.text);
 }
 
+/* In an answer of CONFIG GET. */
+static bool is_set(const redisReply *list, const char *name,
+                   const char *value) {
+  for (size_t i = 0; i + 1 < list->elements; i += 2)
+    if (list->element[i]->type == REDIS_REPLY_STRING &&
+        strcmp(list->element[i]->str, name) == 0)
+      return list->element[i + 1]->type == REDIS_REPLY_STRING &&
+             strcmp(list->element[i + 1]->str, value) == 0;
+  return false;
+}
+
 static void each(struct dlk_redis_req *req, unsigned index,
                  const redisReply *reply) {
   struct dlk_redis_handshake *g =
@@ -227,6 +249,9 @@ static void each(struct dlk_redis_req *req, unsigned index,
     judge_role(g, reply);
   } else if (step == ID && reply->type == REDIS_REPLY_INTEGER) {
     g->id = reply->integer;
+  } else if (step == APPEND && reply->type == REDIS_REPLY_ARRAY) {
+    g->keeps = is_set(reply, "appendonly", "yes") &&
+               is_set(reply, "appendfsync", "always");
   } else if (step == POLICY && reply->type == REDIS_REPLY_ARRAY &&
              reply->elements == 2 &&
              reply->element[1]->type == REDIS_REPLY_STRING) {
@@ -246,4 +271,6 @@ void dlk_redis_handshake_start(struct dlk_redis_handshake *g,
   g->major = 0;
   g->have = g->listed = -1;
   g->run_id[0] = g->policy[0] = '\0';
+  g->uptime = 0;
+  g->keeps = false;
 }

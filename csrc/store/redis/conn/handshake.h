@@ -18,6 +18,7 @@ struct dlk_redis_handshake {
   bool all;                 /* and as many as exist */
   bool subscriber, changes; /* changes: as in the endpoint */
   bool cluster;             /* a node of one is wanted, a replica too */
+  bool votes;               /* it is a Redlock's node */
   /* The answers: */
   struct dlk_net_server_text name; /* the server's, for messages */
   bool tls;
@@ -30,6 +31,8 @@ struct dlk_redis_handshake {
   /* that follow; that are connected; -1: unknown */
   int64_t have, listed;
   char run_id[DLK_REDIS_RUN_ID];
+  int64_t uptime;  /* in seconds */
+  bool keeps;      /* appendonly, and appendfsync always */
   char policy[32]; /* maxmemory-policy, or "" */
 };
 

@@ -117,6 +117,11 @@ struct dlk_redis_link {
   bool served;          /* a connection was usable once */
   uint64_t connections; /* usable ones for commands */
   uint64_t moves;       /* `moved` so far */
+  /* Of a Redlock's node: its process, when that began by our clock, and whether
+   * it keeps each write on disk. */
+  const char *run_id;
+  int64_t began;
+  bool keeps;
   /* The server's refusal of the last attempt; NULL: none. */
   const struct dlk_error *refused;
 };

@@ -244,6 +244,9 @@ static void handshake_done(struct dlk_redis_req *req,
     n->moved = n->link.served;
   }
   memcpy(n->run_id, n->hello.run_id, sizeof n->run_id);
+  n->link.run_id = n->run_id;
+  n->link.began = n->host->now(n->host) - (n->hello.uptime - 1) * DLK_SEC;
+  n->link.keeps = n->hello.keeps;
   warn(n);
   warn_replicas(n);
   if (n->kill_count == 0) {
@@ -600,6 +603,7 @@ dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
   n->hello.conf = n->hello_sub.conf = conf;
   n->hello.channel = n->hello_sub.channel = channel;
   n->hello.db = settings->db;
+  n->hello.votes = settings->max_ttl > 0;
   n->hello_sub.subscriber = true;
   n->hello.replicas = n->cmd.durable.wanted = settings->replicas;
   n->hello.all = n->cmd.durable.all = settings->all;

@@ -16,6 +16,7 @@ struct dlk_redis_settings {
   bool cluster;
   struct dlk_net_wake *wake; /* NULL: its own */
   int wake_at;               /* its first place there */
+  int64_t max_ttl; /* of a Redlock, if the server is one of its nodes */
 };
 
 /* The caller keeps endpoint and channel alive. NULL: out of memory. */

@@ -20,8 +20,9 @@
 #include "store/redis/wire/reply.h"
 
 /* Behind a script's own arguments: for how long the counter stays; and whether
- * it is lifted, where the script may raise it. */
-enum { NO_FENCE, FENCE_STAYS, FENCE_RISES };
+ * it is lifted, where the script may raise it; or the server's process, which
+ * a node's counter belongs to. */
+enum { NO_FENCE, FENCE_STAYS, FENCE_RISES, FENCE_VOTES };
 
 static const struct {
   char parts[9]; /* of KEYS; '-' is the lock itself */
@@ -44,6 +45,8 @@ static const struct {
     [DLK_REDIS_CHANGE] = {"-phin", 3, NO_FENCE, false},
     [DLK_REDIS_ATTACH] = {"-fhpi", 6, FENCE_STAYS, true},
     [DLK_REDIS_DOWNGRADE] = {"-fqwhpin", 3, FENCE_RISES, false},
+    [DLK_REDIS_VOTE] = {"-vin", 5, FENCE_VOTES, false},
+    [DLK_REDIS_RAISE] = {"-vhpi", 5, FENCE_VOTES, false},
 };
 
 static const struct dlk_redis_script_source *const forms[] = {
@@ -66,6 +69,10 @@ static void put_fence(struct dlk_redis_call *c, uint8_t fence,
   dlk_redis_put_int(out, dlk_to_ms(dlk_redis_fence_memory(f, c->holds)));
   if (fence == FENCE_STAYS)
     return;
+  if (fence == FENCE_VOTES) {
+    dlk_redis_put_text(out, c->store->link->run_id);
+    return;
+  }
   c->lifts = !dlk_redis_fence_is_lifted(f, c->key, c->key_len);
   dlk_redis_put_int(out, c->lifts);
 }
@@ -197,15 +204,18 @@ static void put_request(struct dlk_redis_call *c, struct dlk_buf *out) {
       !dlk_redis_fence_is_plain(&c->store->fences, c->key, c->key_len, c->holds,
                                 c->req.sent))
     c->script = DLK_REDIS_TRY;
+  if (c->script == DLK_REDIS_RENEW && c->store->max_ttl > 0)
+    c->script = DLK_REDIS_RAISE;
   const char *parts = c->req.narrow ? "-" : shapes[c->script].parts;
   size_t keys = strlen(parts);
   const struct dlk_redis_script_source *source = forms[c->req.form] + narrow(c);
-  bool tail =
-      c->tail && (c->script == DLK_REDIS_TRY || c->script == DLK_REDIS_JOIN ||
-                  c->script == DLK_REDIS_REFRESH);
+  bool tail = c->tail &&
+              (c->script == DLK_REDIS_TRY || c->script == DLK_REDIS_JOIN ||
+               c->script == DLK_REDIS_REFRESH || c->script == DLK_REDIS_VOTE);
   uint8_t fence = shapes[c->script].fence;
-  dlk_redis_put_array(out, 3 + keys + shapes[c->script].args + fence + c->more +
-                               tail);
+  unsigned behind = fence == FENCE_VOTES ? 2 : fence;
+  dlk_redis_put_array(out, 3 + keys + shapes[c->script].args + behind +
+                               c->more + tail);
   uint64_t connection = c->store->link->connections;
   c->connection = connection;
   uint32_t bit = UINT32_C(1) << c->script;

@@ -36,6 +36,7 @@ struct dlk_redis {
   uint32_t texts;           /* bit n: script n was sent there by its text */
   bool stopping;
   unsigned replicas; /* that must have a grant before it counts */
+  int64_t max_ttl;   /* above 0: it is a Redlock's node (recipe/vote.h) */
   char channel[32];  /* ours, for messages */
 };
 

@@ -8,6 +8,8 @@
 
 /* A token: 32 random digits, ':', 16 digits of the client, ':', the owner. */
 #define DLK_REDIS_RANDOM 32
+/* So many of them are the same in all votes of a Redlock's acquisition. */
+#define DLK_REDIS_NAME 24
 #define DLK_REDIS_CLIENT 16
 #define DLK_REDIS_OWNER_AT 50
 #define DLK_REDIS_OWNER_MAX (DLK_HOLDER_MAX - 1)

@@ -20,6 +20,7 @@
 #include <hiredis/hiredis.h>
 
 #include "store/redis/recipe/candidate.h"
+#include "store/redis/recipe/vote.h"
 #include "store/redis/recipe/wait.h"
 #include "store/redis/wire/codec.h"
 #include "store/redis/wire/reply.h"
@@ -107,5 +108,8 @@ void dlk_redis_acquire(struct dlk_redis_try *t) {
   t->call.tail = t->op->lease->value;
   t->call.tail_len = t->op->lease->value_len;
   dlk_redis_draw_token(t);
-  try_once(t);
+  if (t->store->max_ttl > 0)
+    dlk_redis_vote(t);
+  else
+    try_once(t);
 }

@@ -15,6 +15,8 @@ void dlk_redis_draw_token(struct dlk_redis_try *t) {
   struct dlk_redis_hold *h = dlk_redis_try_hold(t);
   dlk_redis_token_drop(&s->tokens, &h->token);
   dlk_redis_token_make(&s->tokens, s->host, &h->token, h->lease->owner);
+  if (t->op->text_len == DLK_REDIS_NAME)
+    memcpy(h->token.text, t->op->text, DLK_REDIS_NAME);
   dlk_redis_token_put(&s->tokens, &h->token);
 }
 

@@ -25,7 +25,9 @@
 static void args(struct dlk_redis_try *t, struct dlk_buf *out) {
   bool leaving = t->step->aim == DLK_REDIS_TO_UNWATCH;
   char id[DLK_REDIS_ID + 2];
-  if (t->op->fence <= DLK_REDIS_ID_FIRST) {
+  if (t->op->fence == DLK_REDIS_ANYBODY) {
+    dlk_redis_put_text(out, "any");
+  } else if (t->op->fence <= DLK_REDIS_ID_FIRST) {
     uint64_t digits = (uint64_t)(DLK_REDIS_ID_FIRST - t->op->fence);
     snprintf(id, sizeof id, "%0*" PRIx64 ":", DLK_REDIS_ID, digits & ID_MASK);
     dlk_redis_put_text(out, id);

@@ -3,6 +3,7 @@
 #define DLK_STORE_REDIS_RECIPE_LEADER_H
 
 #include "store/redis/op/try.h"
+#include "store/redis/recipe/vote.h"
 
 void dlk_redis_change(struct dlk_redis_try *t);
 /* The holder of this lock is another one; */

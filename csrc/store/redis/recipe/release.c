@@ -100,6 +100,7 @@ void dlk_redis_release(struct dlk_redis_try *t) {
   struct dlk_redis_hold *h = dlk_redis_try_hold(t);
   dlk_redis_token_drop(&s->tokens, &h->token);
   bool crowded = h->crowded || h->noted || h->listens || t->op->lease->value ||
+                 s->max_ttl > 0 ||
                  dlk_redis_is_crowded(s, t->op->key, t->op->key_len);
   t->placed = true;
   t->call.holds = rest_of(t);

@@ -1,8 +1,8 @@
 -- Whether the holder changed. If not, a channel is told of the next change.
 -- KEYS: lock, permits, holders, info, news
 -- ARGV: the holder that was seen: its noted fence (0: nobody, -1: a foreign
---       client), or the first 12 digits of its token and ':'; channel, ms to be
---       told, or 0: no more
+--       client), or the first 12 digits of its token and ':', or 'any':
+--       somebody; channel, ms to be told, or 0: no more
 -- Returns -3 another one, or nobody; else PTTL of L
 local L, P, H, I, N = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 --@include clock
@@ -20,7 +20,8 @@ end
 if value then
   -- A hold without a note is known by its token.
   id = ours(value) and string.sub(value, 1, 12) .. ':'
-  fence = (call('HGET', I, value) or ''):match('^%d+') or id or '-1'
+  fence = ARGV[1] == 'any' and 'any'
+    or (call('HGET', I, value) or ''):match('^%d+') or id or '-1'
 end
 if ARGV[1] ~= fence and ARGV[1] ~= id then
   call('ZREM', N, ARGV[2])

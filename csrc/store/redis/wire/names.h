@@ -22,7 +22,8 @@ enum dlk_redis_part {
   DLK_REDIS_HOLDERS = 'h',
   DLK_REDIS_PERMITS = 'p',
   DLK_REDIS_INFO = 'i',
-  DLK_REDIS_WATCHERS = 'n'
+  DLK_REDIS_WATCHERS = 'n',
+  DLK_REDIS_VOTES = 'v'
 };
 
 /* The caller owns both strings. */

@@ -25,7 +25,9 @@
   [DLK_REDIS_DOWNGRADE] = SCRIPT(downgrade, dlk_script_downgrade##form),\
   [DLK_REDIS_ATTACH] = SCRIPT(attach, dlk_script_attach##form),\
   [DLK_REDIS_RENEW1] = SCRIPT(renew1, dlk_script_renew1##form),\
-  [DLK_REDIS_RELEASE1] = SCRIPT(release1, dlk_script_release1##form),
+  [DLK_REDIS_RELEASE1] = SCRIPT(release1, dlk_script_release1##form),\
+  [DLK_REDIS_VOTE] = SCRIPT(vote, dlk_script_vote##form),\
+  [DLK_REDIS_RAISE] = SCRIPT(raise, dlk_script_raise##form),
 /* clang-format on */
 
 const struct dlk_redis_script_source dlk_redis_scripts[DLK_REDIS_SCRIPTS] = {

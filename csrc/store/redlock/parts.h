@@ -1,0 +1,24 @@
+/* A detached lease: the strings that its nodes gave (DETACH of a Redis store),
+ * as "length blank string" for each node, 0 where there is none. */
+#ifndef DLK_STORE_REDLOCK_PARTS_H
+#define DLK_STORE_REDLOCK_PARTS_H
+
+#include "core/buf.h"
+#include "core/status.h"
+#include "core/value.h"
+
+struct dlk_redlock_part {
+  const char *text; /* NUL-ended only behind the last one */
+  size_t len;
+};
+
+void dlk_redlock_parts_add(struct dlk_buf *out, struct dlk_value *const *shown,
+                           unsigned nodes);
+/* There is one for each node, and nothing behind them. */
+bool dlk_redlock_parts_fit(const char *text, size_t len, unsigned nodes);
+/* Of text that fits; len 0: none. */
+struct dlk_redlock_part dlk_redlock_part(const char *text, size_t len,
+                                         unsigned node);
+enum dlk_code dlk_redlock_no_parts(struct dlk_error *err);
+
+#endif

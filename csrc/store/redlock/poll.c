@@ -1,0 +1,523 @@
+/* Operations that make no hold. Each asks all nodes, or those with a vote or a
+ * part of the string, and ends as soon as their answers decide it:
+ *
+ *   release, extend, listen, break, revoke, ping   q nodes did it
+ *   detach, prolong   the same, and all have answered or the time is over
+ *   locked    q nodes have a holder, or N - q + 1 have none
+ *   change    N - q + 1 nodes do not have that holder
+ *   inspect   the hold that most nodes show, if the silent ones may make it q
+ *   list      page by page on N - q + 1 nodes, one of which has each hold
+ *
+ * I1 A slow node gets its request all the same. Its answer changes its vote,
+ *    and nothing else.
+ * I2 A vote is lost for its hold when a node says so. A renewal of it that is
+ *    under way ends by itself (hold.c). */
+#include "store/redlock/poll.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/buf.h"
+#include "store/redlock/hold.h"
+#include "store/redlock/parts.h"
+
+struct dlk_redlock_poll {
+  struct dlk_redlock *s;
+  struct dlk_op *op;             /* NULL: it was told */
+  struct dlk_redlock_hold *hold; /* that it is about, or NULL */
+  unsigned left, yes, lost, failed, held;
+  unsigned node, walked; /* LIST: the present one, and those before */
+  size_t found;
+  struct dlk_value *keys;
+  bool sending, over; /* over: with q answers no others are waited for */
+  int64_t started, ends[DLK_REDLOCK_NODES]; /* PROLONG: as the nodes say */
+  struct dlk_redlock_ask *asks[DLK_REDLOCK_NODES];
+  struct dlk_value *shown[DLK_REDLOCK_NODES]; /* their results */
+  struct dlk_error error;                     /* the first one */
+  struct dlk_timer timer;
+  struct dlk_list entry;
+  size_t text_len;
+  char text[]; /* a copy of the key, or of a detached lease */
+};
+
+typedef struct dlk_redlock_poll poll;
+
+void dlk_redlock_polls_stop(struct dlk_redlock *s) {
+  for (struct dlk_list *l = s->polls.next; l != &s->polls; l = l->next)
+    s->host->timer_clear(s->host, &DLK_CONTAINER(l, poll, entry)->timer);
+}
+
+static void free_poll(poll *p) {
+  dlk_list_remove(&p->entry);
+  for (unsigned i = 0; i < DLK_REDLOCK_NODES; i++)
+    dlk_value_free(p->shown[i]);
+  dlk_value_free(p->keys);
+  free(p);
+}
+
+void dlk_redlock_polls_free(struct dlk_redlock *s) {
+  while (!dlk_list_empty(&s->polls))
+    free_poll(DLK_CONTAINER(s->polls.next, poll, entry));
+}
+
+/* ---- answers ---- */
+
+static void tell(poll *p, struct dlk_value *result,
+                 const struct dlk_error *err) {
+  struct dlk_op *op = p->op;
+  p->op = NULL;
+  ((struct dlk_redlock_op *)op->data)->poll = NULL;
+  p->s->host->timer_clear(p->s->host, &p->timer);
+  p->sending = true;
+  for (unsigned i = 0; i < p->s->n; i++)
+    dlk_redlock_ask_cancel(p->asks[i]);
+  op->result = result;
+  p->s->host->done(p->s->host, op, err);
+  p->sending = false; /* an answer meanwhile does not free it */
+}
+
+static void fail(poll *p, enum dlk_code code) {
+  struct dlk_error err = {.code = code};
+  char key[DLK_QUOTED_MAX];
+  const char *why = strstr(p->error.text, ": ");
+  if (code == DLK_UNAVAILABLE)
+    dlk_error_set(&err, p->failed > p->s->n - p->s->q ? p->error.code : code,
+                  "%s: %u of %u nodes answered, %u are needed%s",
+                  dlk_quote(key, p->op->key, p->op->key_len), p->yes + p->lost,
+                  p->s->n, p->s->q, p->failed && why ? why : "");
+  tell(p, NULL, &err);
+}
+
+/* The fence of the first holder; 0: none, -1: a holder without one. */
+static int64_t fence_of(const struct dlk_value *shown) {
+  const struct dlk_value *v =
+      shown && shown->kind == DLK_VALUE_MAP ? shown->u.children.first : NULL;
+  while (v && strcmp(v->name, "holders") != 0)
+    v = v->next;
+  if (!v || !v->u.children.first)
+    return 0;
+  for (v = v->u.children.first->u.children.first; v; v = v->next)
+    if (strcmp(v->name, "fence") == 0)
+      return v->u.integer;
+  return -1;
+}
+
+static struct dlk_value *inspected(poll *p) {
+  unsigned most = 0, at = 0, n = p->s->n;
+  for (unsigned i = 0; i < n; i++) {
+    unsigned same = 0;
+    int64_t fence = fence_of(p->shown[i]);
+    for (unsigned j = 0; fence != 0 && j < n; j++)
+      same += fence_of(p->shown[j]) == fence;
+    at = same > most ? i : at;
+    most = same > most ? same : most;
+  }
+  if (most == 0 || most + (n - p->yes) < p->s->q)
+    return dlk_value_nil();
+  struct dlk_value *v = p->shown[at];
+  p->shown[at] = NULL;
+  return v;
+}
+
+/* The string of the votes' strings (parts.h), to which these belong now. */
+static struct dlk_value *detached(poll *p) {
+  struct dlk_redlock_hold *h = p->hold;
+  struct dlk_buf b = {0};
+  dlk_redlock_parts_add(&b, p->shown, p->s->n);
+  struct dlk_value *v = b.failed ? NULL : dlk_value_string(b.data, b.len);
+  dlk_buf_free(&b);
+  if (!v || !h || !h->lease)
+    return v;
+  for (unsigned i = 0; i < p->s->n; i++)
+    if (p->shown[i] && h->votes[i])
+      dlk_redlock_take(h->votes[i]);
+  dlk_redlock_leave(h, NULL);
+  return v;
+}
+
+static struct dlk_value *result_of(poll *p) {
+  int64_t now = dlk_redlock_now(p->s);
+  switch (p->op->kind) {
+  case DLK_OP_INSPECT:
+    return inspected(p);
+  case DLK_OP_LOCKED:
+    return dlk_value_bool(p->held > 0 && p->held + p->s->n - p->yes >= p->s->q);
+  case DLK_OP_PING:
+    return dlk_value_number((double)(now - p->started) / (double)DLK_SEC);
+  case DLK_OP_DETACH:
+    return detached(p);
+  case DLK_OP_PROLONG:
+    now = dlk_redlock_deadline(p->s->q, p->ends, p->s->n) - p->started;
+    return dlk_value_number((double)now / (double)DLK_SEC);
+  default:
+    return dlk_value_bool(true);
+  }
+}
+
+/* Enough nodes did it. */
+static bool is_done(const poll *p) {
+  unsigned free_nodes = p->yes - p->held, minority = p->s->n - p->s->q;
+  bool enough = p->yes >= p->s->q;
+  switch (p->op->kind) {
+  case DLK_OP_CHANGE:
+    return p->yes > minority;
+  case DLK_OP_LOCKED:
+    if (p->held >= p->s->q || free_nodes > minority)
+      return true;
+    /* fall through */
+  case DLK_OP_INSPECT:
+  case DLK_OP_DETACH:
+  case DLK_OP_PROLONG:
+    return enough && (p->left == 0 || p->over);
+  default:
+    return enough;
+  }
+}
+
+/* Of the votes and parts that were asked. */
+static bool is_about_votes(enum dlk_op_kind kind) {
+  return kind == DLK_OP_RELEASE || kind == DLK_OP_EXTEND ||
+         kind == DLK_OP_LISTEN || kind == DLK_OP_DETACH ||
+         kind == DLK_OP_PROLONG;
+}
+
+static void decide(poll *p) {
+  enum dlk_op_kind kind = p->op->kind;
+  bool votes = is_about_votes(kind);
+  if (is_done(p)) {
+    struct dlk_value *v =
+        p->hold && kind != DLK_OP_DETACH ? NULL : result_of(p);
+    if (kind == DLK_OP_EXTEND)
+      p->op->lease->sent = dlk_redlock_sent(p->hold, p->op->ttl);
+    if (v || (p->hold && kind != DLK_OP_DETACH))
+      tell(p, v, NULL);
+    else
+      fail(p, DLK_UNAVAILABLE);
+    return;
+  }
+  bool ends = p->left == 0 || p->op->ending != DLK_OK;
+  if (!ends && (!votes || p->yes + p->left >= p->s->q))
+    return;
+  if (votes && p->yes + p->failed + p->left < p->s->q)
+    fail(p, DLK_LOST);
+  else
+    fail(p, p->op->ending != DLK_OK ? p->op->ending : DLK_UNAVAILABLE);
+}
+
+static void look(poll *p) {
+  if (p->sending || p->s->stopping)
+    return;
+  if (p->op && p->op->kind != DLK_OP_LIST)
+    decide(p);
+  if (!p->op && p->left == 0) {
+    if (p->hold)
+      dlk_redlock_hold_unref(p->hold);
+    free_poll(p);
+  }
+}
+
+static void answered(struct dlk_redlock_ask *a, const struct dlk_error *err) {
+  poll *p = a->owner;
+  unsigned i = a->node->number;
+  struct dlk_redlock_vote *v = a->vote;
+  p->asks[i] = NULL;
+  p->left--;
+  if (!err) {
+    p->yes++;
+    p->shown[i] = a->op.result;
+    a->op.result = NULL;
+    if (a->op.kind == DLK_OP_EXTEND) {
+      if (!v->renewing)
+        v->lease.ttl = a->op.ttl;
+      v->end = dlk_lease_deadline(v->lease.sent, a->op.ttl);
+    } else if (a->op.kind == DLK_OP_PROLONG) {
+      p->ends[i] =
+          p->started + (int64_t)(p->shown[i]->u.number * (double)DLK_SEC);
+    } else if (a->op.kind == DLK_OP_LOCKED && p->shown[i]->u.boolean) {
+      p->held++;
+      if (p->op)
+        memcpy(p->op->holder, a->op.holder, sizeof a->op.holder);
+    }
+  } else if (err->code == DLK_LOST) {
+    p->lost++;
+    if (v && a->op.kind != DLK_OP_RELEASE)
+      dlk_redlock_drop(v, "it had expired or was broken"); /* I2 */
+  } else if (p->failed++ == 0) {
+    p->error = *err;
+  }
+  if (v)
+    dlk_redlock_vote_unref(v);
+  look(p);
+}
+
+/* ---- questions ---- */
+
+static void skip(poll *p, const struct dlk_error *err);
+
+static void on_timer(struct dlk_timer *timer, int64_t now) {
+  poll *p = DLK_CONTAINER(timer, poll, timer);
+  (void)now;
+  p->over = true;
+  if (p->op && p->op->kind == DLK_OP_LIST)
+    skip(p, NULL);
+  look(p);
+}
+
+/* For those that are silent. */
+static void wait(poll *p) {
+  p->s->host->timer_set(p->s->host, &p->timer,
+                        dlk_redlock_now(p->s) + dlk_redlock_patience(p->s));
+}
+
+/* NULL: out of memory, and the op has ended. */
+static poll *new_poll(struct dlk_redlock *s, struct dlk_op *op) {
+  bool text = op->kind == DLK_OP_PROLONG;
+  size_t len = text ? op->text_len : op->key_len;
+  poll *p = calloc(1, sizeof *p + len + 1);
+  if (!p) {
+    struct dlk_error err;
+    dlk_error_set(&err, DLK_UNAVAILABLE, "out of memory");
+    s->host->done(s->host, op, &err);
+    return NULL;
+  }
+  p->s = s;
+  p->op = op;
+  p->text_len = len;
+  if (len > 0)
+    memcpy(p->text, text ? op->text : op->key, len);
+  p->timer.fire = on_timer;
+  p->started = dlk_redlock_now(s);
+  dlk_list_append(&s->polls, &p->entry);
+  ((struct dlk_redlock_op *)op->data)->poll = p;
+  return p;
+}
+
+static void send(poll *p, struct dlk_redlock_ask *a) {
+  p->asks[a->node->number] = a;
+  p->left++;
+  dlk_redlock_ask_send(a);
+}
+
+/* False: out of memory, or the node has no part. */
+static bool ask(poll *p, unsigned i, struct dlk_redlock_vote *v) {
+  const struct dlk_op *op = p->op;
+  struct dlk_redlock_part part = {p->text, p->text_len};
+  if (op->kind == DLK_OP_PROLONG &&
+      !(part = dlk_redlock_part(p->text, p->text_len, i)).len)
+    return false;
+  struct dlk_redlock_ask *a =
+      dlk_redlock_ask_new(&p->s->nodes[i], op->kind, part.text, part.len);
+  if (!a) {
+    p->failed++;
+    dlk_error_set(&p->error, DLK_UNAVAILABLE, "out of memory");
+    return false;
+  }
+  a->owner = p;
+  a->answer = answered;
+  a->op.names = op->names;
+  a->op.renew = op->renew;
+  a->op.unused = op->unused;
+  a->op.ttl = op->ttl;
+  a->op.fence = op->fence;
+  a->op.text = part.text;
+  a->op.text_len = part.len;
+  if (v) {
+    a->vote = v;
+    a->op.lease = &v->lease;
+    v->refs++;
+  }
+  send(p, a);
+  return true;
+}
+
+/* The answer to an extension may be lost, so the shorter of both times counts
+ * until then. A lease that is released has no votes from now on. */
+static void ask_votes(poll *p) {
+  struct dlk_redlock_hold *h = p->hold;
+  struct dlk_redlock_vote *votes[DLK_REDLOCK_NODES] = {NULL};
+  enum dlk_op_kind kind = p->op->kind;
+  h->refs++;
+  for (unsigned i = 0; i < p->s->n; i++) {
+    votes[i] = h->votes[i] && !h->votes[i]->ask ? h->votes[i] : NULL;
+    if (!votes[i])
+      continue;
+    votes[i]->refs++;
+    if (kind == DLK_OP_RELEASE)
+      dlk_redlock_take(votes[i]);
+  }
+  if (kind == DLK_OP_RELEASE)
+    dlk_redlock_leave(h, NULL);
+  for (unsigned i = 0; i < p->s->n; i++) {
+    if (!votes[i])
+      continue;
+    if (kind == DLK_OP_EXTEND) {
+      int64_t at = dlk_lease_deadline(p->started, p->op->ttl);
+      votes[i]->cut = p->started;
+      if (at < votes[i]->end)
+        votes[i]->end = at;
+    }
+    if (ask(p, i, votes[i]) || kind != DLK_OP_RELEASE)
+      dlk_redlock_vote_unref(votes[i]); /* else its node still knows it */
+  }
+}
+
+void dlk_redlock_poll(struct dlk_redlock *s, struct dlk_op *op) {
+  struct dlk_error err = {.code = DLK_LOST};
+  struct dlk_redlock_hold *h =
+      op->lease ? dlk_redlock_hold_of(op->lease) : NULL;
+  bool prolongs = op->kind == DLK_OP_PROLONG;
+  if (prolongs && !dlk_redlock_parts_fit(op->text, op->text_len, s->n))
+    dlk_redlock_no_parts(&err);
+  else if (!op->lease || h)
+    err.code = DLK_OK;
+  if (err.code != DLK_OK) {
+    s->host->done(s->host, op, &err);
+    return;
+  }
+  poll *p = new_poll(s, op);
+  if (!p)
+    return;
+  p->hold = h;
+  p->sending = true;
+  if (prolongs || op->kind == DLK_OP_INSPECT || op->kind == DLK_OP_LOCKED ||
+      op->kind == DLK_OP_DETACH)
+    wait(p);
+  if (h)
+    ask_votes(p);
+  else
+    for (unsigned i = 0; i < s->n; i++)
+      (void)ask(p, i, NULL);
+  p->sending = false;
+  look(p);
+}
+
+void dlk_redlock_poll_cancel(struct dlk_op *op) {
+  poll *p = ((struct dlk_redlock_op *)op->data)->poll;
+  if (p)
+    on_timer(&p->timer, 0);
+}
+
+/* ---- list ---- */
+
+/* Takes over the keys that no other node has shown. */
+static void collect(poll *p, struct dlk_value *page) {
+  struct dlk_value *keys = page->u.children.first, *key, *next;
+  key = keys->u.children.first;
+  keys->u.children.first = keys->u.children.last = NULL;
+  for (; key; key = next) {
+    const struct dlk_value *v = p->keys ? p->keys->u.children.first : NULL;
+    while (v && (v->u.string.len != key->u.string.len ||
+                 memcmp(v->u.string.data, key->u.string.data,
+                        key->u.string.len) != 0))
+      v = v->next;
+    next = key->next;
+    key->next = NULL;
+    if (v) {
+      dlk_value_free(key);
+    } else {
+      p->keys = dlk_value_add(p->keys, key);
+      p->found++;
+    }
+  }
+}
+
+static void listed(struct dlk_redlock_ask *a, const struct dlk_error *err);
+
+/* The cursor is the node's own. */
+static void list_from(poll *p, const char *cursor, size_t len) {
+  struct dlk_redlock_ask *a = dlk_redlock_ask_new(
+      &p->s->nodes[p->node], DLK_OP_LIST, p->text, p->text_len);
+  if (!a) {
+    fail(p, DLK_UNAVAILABLE);
+    return;
+  }
+  a->owner = p;
+  a->answer = listed;
+  a->op.text = cursor;
+  a->op.text_len = len;
+  a->op.limit = p->op->limit;
+  wait(p);
+  send(p, a);
+}
+
+/* A node that was walked is followed by the next one, unless the page is full.
+ * Ours has two digits before the node's cursor: the node, and how many were
+ * walked before it. */
+static void list_page(poll *p, struct dlk_value *page) {
+  const struct dlk_value *next = page->u.children.first->next;
+  char cursor[64] = "";
+  size_t len = next->kind == DLK_VALUE_STRING ? next->u.string.len : 0;
+  len = len < sizeof cursor - 2 ? len : 0;
+  if (len > 0)
+    memcpy(cursor + 2, next->u.string.data, len);
+  p->node += len == 0;
+  p->walked += len == 0;
+  collect(p, page);
+  bool last = p->walked > p->s->n - p->s->q;
+  size_t limit = p->op->limit ? p->op->limit : DLK_PAGE_MAX;
+  if (len == 0 && !last && p->op->ending == DLK_OK && p->found < limit) {
+    list_from(p, "", 0);
+    return;
+  }
+  cursor[0] = (char)('0' + p->node);
+  cursor[1] = (char)('0' + p->walked);
+  struct dlk_value *v = dlk_value_add(dlk_value_tuple(), p->keys);
+  p->keys = NULL;
+  v = dlk_value_add(v,
+                    last ? dlk_value_nil() : dlk_value_string(cursor, len + 2));
+  if (v)
+    tell(p, v, NULL);
+  else
+    fail(p, DLK_UNAVAILABLE);
+}
+
+/* The node is silent, or refused: the next one, if enough are left. */
+static void skip(poll *p, const struct dlk_error *err) {
+  struct dlk_redlock_ask *silent = p->asks[p->node];
+  unsigned more = p->s->n - p->s->q - p->walked;
+  if (err && p->failed++ == 0)
+    p->error = *err;
+  if (err && err->code != DLK_UNAVAILABLE) {
+    tell(p, NULL, err);
+  } else if (p->op->ending != DLK_OK || p->node + 1 + more >= p->s->n) {
+    fail(p, DLK_UNAVAILABLE);
+  } else {
+    p->node++;
+    dlk_redlock_ask_cancel(silent);
+    list_from(p, "", 0);
+  }
+}
+
+static void listed(struct dlk_redlock_ask *a, const struct dlk_error *err) {
+  poll *p = a->owner;
+  bool awaited = p->op && a->node->number == p->node;
+  p->asks[a->node->number] = NULL;
+  p->left--;
+  if (awaited && !err)
+    list_page(p, a->op.result);
+  else if (awaited)
+    skip(p, err);
+  look(p);
+}
+
+/* A cursor comes from outside. */
+void dlk_redlock_list(struct dlk_redlock *s, struct dlk_op *op) {
+  const char *at = op->text_len > 0 ? op->text : "00";
+  unsigned node = (unsigned)at[0] - '0', walked = (unsigned)at[1] - '0';
+  if (op->text_len == 1 || node >= s->n || walked > node ||
+      walked > s->n - s->q) {
+    struct dlk_error err = {.code = DLK_INVALID};
+    s->host->done(s->host, op, &err);
+    return;
+  }
+  poll *p = new_poll(s, op);
+  if (!p)
+    return;
+  p->node = node;
+  p->walked = walked;
+  p->keys = dlk_value_list();
+  p->sending = true;
+  list_from(p, at + 2, op->text_len > 2 ? op->text_len - 2 : 0);
+  p->sending = false;
+  look(p);
+}

@@ -64,6 +64,15 @@ build queue_test spec/c/queue_test.c spec/c/host.c csrc/core/*.c $file
 # shellcheck disable=SC2086
 build queue_cut_test -Wl,--wrap=pwrite64 spec/c/queue_cut_test.c \
   spec/c/host.c csrc/core/*.c $file
+build redlock_count_test spec/c/redlock_count_test.c \
+  csrc/store/redlock/count.c
+wraps=
+for name in clock deadline; do
+  wraps="$wraps -Wl,--wrap=dlk_redlock_$name"
+done
+# shellcheck disable=SC2086
+build redlock_hold_test $wraps spec/c/redlock_hold_test.c csrc/core/*.c \
+  csrc/net/wake.c csrc/store/redlock/*.c
 build redis_wake_test spec/c/redis_wake_test.c csrc/net/wake.c
 net=$(find csrc/net -name '*.c' ! -name net.c)
 # shellcheck disable=SC2086

@@ -192,7 +192,7 @@ function context:expect_nothing_left(timeout)
   local ok = self:pcall(self.eventually, self, "nothing left", function()
     left = self.subject.leftovers(self.prefix .. "n" .. self.count)
     return #left == 0
-  end, timeout or 2)
+  end, timeout or self.subject.stays or 2)
   if not ok then
     error("left on the server: " .. table.concat(left, ", "), 2)
   end

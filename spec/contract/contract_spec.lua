@@ -9,6 +9,7 @@ local hosts = require "spec.contract.hosts"
 local lot = require "spec.support.lot"
 local steady = require "spec.support.steady"
 local subjects = require "spec.contract.subjects"
+local unqueued = require "spec.contract.unqueued"
 
 local CASES = {
   "basics", "keys", "waiting", "lease", "loss", "with", "reentrancy",
@@ -59,16 +60,22 @@ local function cases_on(subject, host)
 
   local function in_host(case)
     return function(name, fn)
-      case(name, function() host.run(fn) end)
+      if not (subject.plain and unqueued.CASES[name]) then
+        case(name, function() host.run(fn) end)
+      end
     end
   end
 
   for _, name in ipairs(CASES) do
-    if not (less and LUA_ALONE[name]) then
+    if not (less and LUA_ALONE[name]
+        or subject.plain and name == "kinds") then
       describe(name, function()
         require("spec.contract." .. name)(t, in_host(it), in_host(timed))
       end)
     end
+  end
+  if subject.plain then
+    describe("no queue", function() unqueued.cases(t, in_host(it)) end)
   end
 end
 

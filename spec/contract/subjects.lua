@@ -197,6 +197,55 @@ function on_cluster.data(key)
   return "dlock:" .. tag .. key .. "-data"
 end
 
+-- A majority of five servers. plain: it has the mutex, election and what is of
+-- them, and no queue.
+-- stays: so many seconds a note may stay behind a hold.
+local on_redlock = { name = "redlock", portable = true, plain = true, way = 0,
+  stays = 4,
+  options = { node_timeout = 1 } } -- tests are slow, and the disk is asked
+
+function on_redlock.url()
+  return required("DLOCK_TEST_REDLOCK")
+end
+
+-- fn's results on each node.
+local function on_nodes(fn)
+  local out = {}
+  for address in on_redlock.url():gmatch("[%d.]+:%d+") do
+    local client = assert(redis.connect("redis://" .. address))
+    out[#out + 1] = fn(client)
+    client:close()
+  end
+  return out
+end
+
+function on_redlock.delete(key)
+  on_nodes(function(client) client:call("DEL", "dlock:" .. key) end)
+end
+
+--- How many clients of a node want to know when key is free.
+function on_redlock.waiters(key)
+  return math.max((table.unpack or unpack)(on_nodes(function(client)
+    local count = 0
+    for _, news in ipairs(names(client, "~dlock:*:n:*" .. key)) do
+      count = count + client:call("ZCARD", news)
+    end
+    return count
+  end)))
+end
+
+function on_redlock.buried() end
+
+function on_redlock.leftovers(prefix)
+  local left = {}
+  on_nodes(function(client)
+    for _, found in ipairs(names(client, "*" .. prefix .. "*")) do
+      if not found:find("^~dlock:[^:]*:v:") then left[#left + 1] = found end
+    end
+  end)
+  return left
+end
+
 -- inherits: how many descriptors of a client library stay open on exec.
 local on_zookeeper = { name = "zookeeper", inherits = 3 }
 
@@ -361,4 +410,5 @@ function on_model.leftovers(prefix)
 end
 
 return { on_redis, on_rediss, on_zookeeper, on_file, on_sentinel, on_etcd,
+  on_redlock,
   closed = on_closed, cluster = on_cluster, model = on_model }

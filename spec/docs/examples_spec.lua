@@ -1,5 +1,5 @@
--- examples/sentinel/run, cluster/run, etcd/run and tls/run: servers that start
--- with one command, the program beside each of them, and their end.
+-- examples/sentinel/run, cluster/run, redlock/run, etcd/run and tls/run: they
+-- start servers with one command, the program beside each of them, their end.
 local dlock = require "dlock"
 local eventually = require("spec.support.loop").eventually
 local process = require "spec.support.process"
@@ -77,6 +77,13 @@ describe("the example of", function()
     local out = run(three:expect("^lua5%.4 "), 1)
     assert.matches("locked, fence %d+\n1\ttrue\n", out)
     finish(three)
+  end)
+
+  it("five servers for Redlock start, serve, and leave nothing", function()
+    local set = start("redlock", "^redlock://")
+    local out = run(set:expect("^lua5%.4 "), 1)
+    assert.matches("locked, fence %d+\n1\ttrue\n", out)
+    finish(set)
   end)
 
   it("a Redis with TLS starts, serves, and leaves nothing", function()

@@ -18,7 +18,7 @@ end
 
 -- The pages whose ```lua blocks are programs.
 local PROGRAMS = { "README.md", "docs/howto.md", "docs/fallback.md",
-  "docs/redis.md", "docs/cluster.md", "docs/zookeeper.md",
+  "docs/redis.md", "docs/cluster.md", "docs/redlock.md", "docs/zookeeper.md",
   "docs/etcd.md", "docs/file.md", "docs/loops.md",
   "docs/troubleshooting.md", "docs/cookbook.md" }
 

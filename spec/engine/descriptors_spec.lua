@@ -40,7 +40,7 @@ int all(void *lua) {
 ]]
 
 local SCRIPT = [[
-  local url, key, library = arg[1], arg[2], arg[3]
+  local url, key, library, plain = arg[1], arg[2], arg[3], arg[4] == "plain"
   local dlock = require "dlock"
   local calls = require "spec.support.calls"
   local leave = assert(package.loadlib(library, "leave"))
@@ -51,7 +51,7 @@ local SCRIPT = [[
       timeout = 0.3, io_timeout = 0.3, connect_timeout = 0.3 })
   end
 
-  local CALLS = calls.new(dlock, key)
+  local CALLS = calls.new(dlock, key, plain)
 
   -- What an earlier call left to the background may still hold the key.
   local function held(expected, code)
@@ -106,7 +106,7 @@ local SCRIPT = [[
   works("ping", store.ping, store)
   for _, one in ipairs(CALLS) do try(one, store) end
   local lease = assert(store:lock(key .. "held", { timeout = 10 }))
-  for _, one in ipairs(calls.of_lease(all)) do
+  for _, one in ipairs(calls.of_lease(all, plain)) do
     leave()
     lease = check(one.name, "unavailable", one.run, store, lease) or lease
     all()
@@ -156,7 +156,8 @@ for _, subject in ipairs(lot.stores(subjects)) do
       local running, seen = {}, {}
       for n = 0, MOST do
         running[n] = process.spawn { script = SCRIPT, env = { LEAVE = n },
-          args = { url, t:key(), left }, stderr = "pipe" }
+          args = { url, t:key(), left, subject.plain and "plain" },
+          stderr = "pipe" }
       end
       for n = 0, MOST do
         local status, signal = running[n]:wait(100)

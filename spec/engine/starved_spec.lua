@@ -21,6 +21,7 @@ local is_lasting = lot.draw("stores without any memory", 3)
 
 local SCRIPT = [[
   local url, key, library, lasting = arg[1], arg[2], arg[3], arg[4]
+  local plain = arg[5] == "plain"
   local calls = require "spec.support.calls"
   local core = require "dlock.core"
   local dlock = require "dlock"
@@ -100,7 +101,7 @@ local SCRIPT = [[
 
   local store, total = opened(), 0
   works("ping", 0, function() return store:ping() end)
-  for _, one in ipairs(calls.new(dlock, key)) do
+  for _, one in ipairs(calls.new(dlock, key, plain)) do
     total = total + starve(one.name, function() return one.run(store) end,
       function(n)
         works(one.name, n, function() return one.run(store) end)
@@ -109,7 +110,7 @@ local SCRIPT = [[
   assert(total > 25, total)
 
   -- A lease may be lost on the way, when its renewal had no memory either.
-  for _, one in ipairs(calls.of_lease(disarm)) do
+  for _, one in ipairs(calls.of_lease(disarm, plain)) do
     local lease
     local function held()
       if lease then lease:release(5) end
@@ -187,7 +188,8 @@ for i, subject in ipairs(subjects) do
       local most = is_lasting(i) and 1 or 0
       for lasting = 0, most do
         running[lasting] = process.spawn { script = SCRIPT, stderr = "pipe",
-          args = { url, t:key(), starve, lasting },
+          args = { url, t:key(), starve, lasting,
+            subject.plain and "plain" },
           env = { LD_BIND_NOW = "1" } }
       end
       for lasting = 0, most do

@@ -105,13 +105,14 @@ describe("bad input:", function()
 
     it("names no URL that it then cannot open", function()
       for _, url in ipairs { "localhost", "http://h", "redis://a,b",
-        "redis+sentinel://h", "redlock://a,b,c" } do
+        "redis+sentinel://h", "redlock://a,b" } do
         local message = select(2, dlock.open(url)):gsub("'[^']*'", "")
         for scheme in message:gmatch("(%a[%w+.-]*)://") do
           assert.is_truthy(dlock.open(({
             ["redis+unix"] = "redis+unix:///s", file = "file:///d",
             redis = "redis://h", zookeeper = "zookeeper://h",
             ["redis+sentinel"] = "redis+sentinel://h/m",
+            redlock = "redlock://a,b,c",
             memory = "memory://",
           })[scheme] or scheme .. "://h"), message)
         end
@@ -129,11 +130,20 @@ describe("bad input:", function()
     end)
 
     it("knows no option of a store that is not there", function()
-      for _, name in ipairs { "nodes", "node_timeout", "max_ttl" } do
-        assert.has_error(function()
-          dlock.open { url = "redis://h", [name] = 1 }
-        end)
+      assert.has_error(function()
+        dlock.open { url = "redis://h", nodes = 1 }
+      end)
+    end)
+
+    it("takes three to nine servers for a Redlock, each once", function()
+      for _, hosts in ipairs { "a,b", "a,b,c,d,e,f,g,h,i,j", "a,b,a",
+          "a:1,b,a:1" } do
+        local message, code = select(2, dlock.open("redlock://" .. hosts))
+        assert.are.equal("invalid", code, message)
       end
+      local code = select(3, dlock.open { url = "redis://h", max_ttl = 5 })
+      assert.are.equal("invalid", code)
+      assert(dlock.open { url = "redlock://a:1,a:2,a/3", max_ttl = 5 })
     end)
 
     it("takes the database of a socket as an option", function()

@@ -180,14 +180,14 @@ describe("the URL of a store", function()
 
   it("knows no scheme without a store, and names those that there are",
     function()
-      for _, scheme in ipairs { "redlock", "redlocks", "mysql", "mysqls",
-          "mariadb", "postgres", "consul", "http",
-          "rediss+unix", "redus" } do
+      for _, scheme in ipairs { "mysql", "mysqls", "mariadb", "postgres",
+          "consul", "http", "rediss+unix", "redus" } do
         local message = refused(scheme .. "://h/x")
         assert.matches("no store has the scheme '" .. scheme:gsub("%p", "%%%0"),
           message)
         for _, known in ipairs { "redis://", "redis+unix:///",
-            "redis+sentinel://", "redis+cluster://", "zookeeper://",
+            "redis+sentinel://", "redis+cluster://", "redlock://",
+            "zookeeper://",
             "file:///" } do
           assert.is_truthy(message:find(known, 1, true), message)
         end

@@ -36,8 +36,8 @@ local edit = require "spec.support.edit"
 local files = require "spec.support.files"
 local operators = require "spec.mutants.operators"
 
-local ROOMS = { "core", "engine", "redis", "sentinel", "tls", "scripts",
-  "zookeeper", "file", "binding", "lua", "hosts", "texts" }
+local ROOMS = { "core", "engine", "redis", "sentinel", "redlock", "tls",
+  "scripts", "zookeeper", "file", "binding", "lua", "hosts", "texts" }
 
 local function read(path)
   return assert(files.read(path))

@@ -14,6 +14,7 @@ local SUBJECTS = {
   { "csrc/engine/", "engine" }, { "csrc/tls/", "tls" },
   { "csrc/store/redis/scripts/", "scripts" },
   { "csrc/store/redis/conn/sentinel", "sentinel" },
+  { "csrc/store/redlock/", "redlock" },
   { "csrc/store/redis/", "redis" }, { "csrc/net/", "redis" },
   { "csrc/store/session/etcd/", "etcd" },
   { "csrc/store/session/", "zookeeper" },

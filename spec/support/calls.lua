@@ -16,19 +16,29 @@ local function answered(is_free, message, code)
   return is_free and not code or nil, message, code
 end
 
---- What a store can be asked, with nobody else at the key.
-function M.new(dlock, key)
-  local list = {}
-  local function add(name, run)
-    list[#list + 1] = { name = name, run = run }
+local UNQUEUED = { read = true, permits = true, downgrade = true }
+
+-- Adds calls to a list; `plain`: to a store without readers and permits.
+local function adder(list, plain)
+  return function(name, run)
+    if not (plain and UNQUEUED[name]) then
+      list[#list + 1] = { name = name, run = run }
+    end
   end
+end
+
+--- What a store can be asked, with nobody else at the key. plain: one server of
+--- many may still have what the others released.
+function M.new(dlock, key, plain)
+  local list = {}
+  local add = adder(list, plain)
   add("ping", function(s) return s:ping() end)
   add("lock", function(s) return released(s:lock(key)) end)
   add("try_lock", function(s) return released(s:try_lock(key)) end)
   add("with", function(s) return s:with(key, function() end) end)
   add("locked", function(s)
     local locked, message, code = s:mutex(key):locked()
-    return answered(not locked, message, code)
+    return answered(plain or not locked, message, code)
   end)
   add("read", function(s) return released(s:rwlock(key):read():acquire()) end)
   add("permits", function(s)
@@ -39,11 +49,11 @@ function M.new(dlock, key)
   end)
   add("leader", function(s)
     local leader, message, code = s:election(key):leader()
-    return answered(not leader, message, code)
+    return answered(plain or not leader, message, code)
   end)
   add("inspect", function(s)
     local seen, message, code = s:inspect(key)
-    return answered(not seen, message, code)
+    return answered(plain or not seen, message, code)
   end)
   add("list", function(s) return s:list(key) end)
   add("revoke", function(s) return s:revoke(key) end)
@@ -59,11 +69,9 @@ end
 --- What a lease can be asked, each of which leaves it held: run(store, lease)
 --- gives the lease. again(): called before what came of a detach is asked for
 --- once more, because a lease that nobody attaches would be left behind.
-function M.of_lease(again)
+function M.of_lease(again, plain)
   local list = {}
-  local function add(name, run)
-    list[#list + 1] = { name = name, run = run }
-  end
+  local add = adder(list, plain)
   add("extend", function(_, lease)
     local left, message, code = lease:extend()
     return left and lease, message, code

@@ -1,0 +1,166 @@
+-- Redlock where requests and replies are cut, where a holder stands still
+-- between its votes and their count, and where servers' clocks jump.
+local clock = require "spec.support.clock"
+local dlock = require "dlock"
+local loop = require "spec.support.loop"
+local process = require "spec.support.process"
+local proxy = require "spec.support.proxy"
+local redlock = require "spec.support.redlock"
+local server = require "spec.support.server"
+local uv = require "luv"
+
+local _, _, digests = require("spec.sim.redis_model").texts()
+
+local function code_of(_, _, code) return code end
+
+describe("on Redlock,", function()
+  local set, proxies, store, rival
+
+  -- store: through the proxies; rival: not.
+  local function start(opts)
+    set, proxies = redlock.start(opts), {}
+    local hosts = {}
+    for i, node in ipairs(set.nodes) do
+      proxies[i] = proxy.start(node.url)
+      hosts[i] = proxies[i].address
+    end
+    local url = "redlock://" .. table.concat(hosts, ",")
+    store = assert(dlock.open { url = url, node_timeout = 1, io_timeout = 5 })
+    rival = assert(dlock.open { url = set.url, node_timeout = 1,
+      io_timeout = 5 })
+    return url
+  end
+
+  after_each(function()
+    process.close_all()
+    for _, one in ipairs { store, rival } do one:close(1) end
+    for _, one in ipairs(proxies or {}) do one:stop() end
+    if set then set:stop() end
+    set, proxies, store, rival = nil, nil, nil, nil
+  end)
+
+  local function nothing_left(key)
+    loop.eventually("nothing left", 20, function()
+      return set:votes(key) == 0
+    end)
+  end
+
+  -- Fault 32. How many of three nodes are cut, and where.
+  for _, step in ipairs { "vote", "raise", "leave" } do
+    for _, way in ipairs { "cut_before", "cut_after" } do
+      it(("%s at %s: one holder, fences that rise, nothing left"):format(way,
+          step), function()
+        start { count = 3 }
+        local last = 0
+        for count = 1, 3 do
+          local key = "k" .. count
+          for round = 1, 2 do
+            set:spread(key, 7 * round)
+            for i = 1, count do proxies[i][way](proxies[i], digests[step]) end
+            local lease = assert(store:lock(key, { ttl = 3, timeout = 20 }))
+            assert(lease.fence > last, ("%d %d"):format(last, lease.fence))
+            local got = rival:try_lock(key)
+            assert(not (got and lease:held()))
+            lease:extend(3)
+            lease:release()
+            local after = got or assert(rival:lock(key, { timeout = 20 }))
+            assert.is_false(lease:held())
+            assert(after.fence > lease.fence)
+            last = after.fence
+            assert(after:release())
+          end
+          nothing_left(key)
+        end
+      end)
+    end
+  end
+
+  it("answers later than node_timeout fail no call on a lease", function()
+    local url = start()
+    local slow = assert(dlock.open { url = url, io_timeout = 10 })
+    local lease = assert(slow:lock("k", { ttl = 20, timeout = 20 }))
+    for _, one in ipairs(proxies) do one:delay("down", 0.4) end
+    assert(lease:extend())
+    assert(slow:ping(10))
+    assert.are.equal(lease.fence, assert(slow:inspect "k").holders[1].fence)
+    assert.is_true(assert(slow:mutex "k"):locked())
+    assert(lease:release())
+    slow:close(1)
+    nothing_left "k"
+  end)
+
+  it("a wait that ends before its first answers says who holds", function()
+    start()
+    local lease = assert(rival:lock "k")
+    assert(store:ping())
+    for _, one in ipairs(proxies) do one:delay("down", 0.3) end
+    local _, message, code = store:lock("k", { timeout = 0.1 })
+    assert.are.equal("timeout", code, message)
+    assert(message:find("held by " .. lease.owner, 1, true), message)
+    assert(lease:release())
+  end)
+
+  -- Fault 36.
+  it("a holder that stands still before its count never holds late", function()
+    local url = start { count = 3 }
+    assert(assert(rival:lock "k"):release())
+    set:spread("k", 5)
+    local votes = {}
+    for i, one in ipairs(proxies) do
+      one:delay("down", 0.5)
+      votes[i] = one:count(digests.vote)
+    end
+    local one = process.spawn { script = [[
+      local store = assert(require("dlock").open { url = arg[1],
+        node_timeout = 1, connect_timeout = 10 })
+      local lease = assert(store:lock("k", { ttl = 0.8, timeout = 60 }))
+      print(lease.fence, lease:held())
+      io.read()
+      lease:release()
+      store:close()
+    ]], args = { url } }
+    for i, each in ipairs(proxies) do
+      assert(each:wait_for(digests.vote, { count = votes[i] + 1,
+        timeout = 30 }))
+    end
+    one:pause()
+    local lease = assert(rival:lock("k", { ttl = 20, timeout = 20 }))
+    for _, each in ipairs(proxies) do each:delay("down", 0) end
+    one:resume()
+    uv.sleep(500)
+    assert.is_true(lease:held())
+    local fence = lease.fence
+    assert(lease:release())
+    local later, held = one:read_line(30):match("^(%d+)%s+(%a+)$")
+    assert.are.equal("true", held)
+    assert(tonumber(later) > fence, later)
+    one:write("\n")
+    assert.are.equal(0, one:wait(20))
+    nothing_left "k"
+  end)
+
+  -- Fault 38.
+  it("one server's clock that jumps ends no hold; of three, fences rise",
+  function()
+    local dir, clocks = server.new_dir(), {}
+    start { env = function(i)
+      uv.fs_mkdir(dir .. "/" .. i, 448)
+      clocks[i] = clock.new(dir .. "/" .. i)
+      return { DLOCK_TEST_CLOCK = clocks[i].path,
+        LD_PRELOAD = dir .. "/" .. i .. "/clock.so" }
+    end }
+    local lease = assert(rival:lock("k", { ttl = 30 }))
+    loop.eventually("all votes", 10, function() return set:votes "k" == 5 end)
+    clocks[1]:step(3600)
+    assert.are.equal("busy", code_of(store:try_lock "k"))
+    assert(lease:extend())
+    assert.is_true(lease:held())
+    for i = 2, 4 do clocks[i]:step(3600) end
+    local second = assert(store:lock("k", { timeout = 20 }))
+    assert(second.fence > lease.fence)
+    assert.are.equal("lost", code_of(lease:extend()))
+    assert.is_true(second:held())
+    assert(second:release())
+    server.remove_dir(dir)
+  end)
+end)

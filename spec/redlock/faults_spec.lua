@@ -1,0 +1,220 @@
+-- Redlock where servers die, hang, restart or lose their counters.
+local dlock = require "dlock"
+local loop = require "spec.support.loop"
+local process = require "spec.support.process"
+local redlock = require "spec.support.redlock"
+local server = require "spec.support.server"
+local uv = require "luv"
+
+local function seconds(fn)
+  local start = uv.hrtime()
+  fn()
+  return (uv.hrtime() - start) / 1e9
+end
+
+local function code_of(_, _, code) return code end
+
+-- Half a millisecond of a fast machine; the median says what most calls take.
+local function median(count, fn)
+  local all = {}
+  for i = 1, count do all[i] = seconds(fn) end
+  table.sort(all)
+  return all[math.ceil(count / 2)]
+end
+
+describe("on Redlock,", function()
+  local set, store, key, count
+
+  local function start(opts)
+    set = redlock.start(opts)
+  end
+
+  local function open(opts)
+    opts = opts or {}
+    opts.url = set.url
+    store = assert(dlock.open(opts))
+    return store
+  end
+
+  before_each(function()
+    count = (count or 0) + 1
+    key = "k" .. count
+  end)
+
+  after_each(function()
+    process.close_all()
+    for _, node in ipairs(set and set.nodes or {}) do node:resume() end
+    if store then store:close(1) end
+    if set then set:stop() end
+    set, store = nil, nil
+  end)
+
+  local function votes() return set:votes(key) end
+
+  local function pair()
+    local lease = assert(store:lock(key))
+    assert(lease:release())
+  end
+
+  it("two of five may be down: locks are given and kept", function()
+    start()
+    open()
+    local lease = assert(store:lock(key, { ttl = 1 }))
+    set.nodes[1]:kill()
+    set.nodes[4]:kill()
+    uv.sleep(1500)
+    assert.is_true(lease:held())
+    assert(lease:release())
+    pair()
+  end)
+
+  it("with three of five down it is unavailable, and nothing is left",
+  function()
+    start()
+    open { node_timeout = 1 }
+    pair()
+    for i = 1, 3 do set.nodes[i]:kill() end
+    local message, code
+    local took = seconds(function()
+      message, code = select(2, store:try_lock(key))
+    end)
+    assert.are.equal("unavailable", code)
+    assert(message:find("3 of 5 nodes did not vote", 1, true), message)
+    assert(took < 1, took)
+    loop.eventually("nothing left", 5, function() return votes() == 0 end)
+    assert.are.equal("unavailable",
+      code_of(store:lock(key, { timeout = 0.3 })))
+    for i = 1, 3 do set.nodes[i]:start_again() end
+    assert(assert(store:lock(key, { timeout = 10 })):release())
+  end)
+
+  it("two that hang slow nobody down", function()
+    start()
+    open()
+    local before = median(30, pair)
+    set.nodes[2]:pause()
+    set.nodes[5]:pause()
+    local behind = median(30, pair)
+    assert(behind < 4 * before + 0.01, ("%.4f %.4f"):format(before, behind))
+  end)
+
+  it("a hold outlives the restart of each node in turn", function()
+    start { config = {} }
+    open { max_ttl = 1 }
+    local lease
+    loop.eventually("nodes that are old enough", 20, function()
+      lease = store:try_lock(key, { ttl = 1 })
+      return lease
+    end)
+    loop.eventually("all votes", 10, function() return votes() == 5 end)
+    for _, node in ipairs(set.nodes) do
+      node:kill()
+      node:start_again()
+      assert.is_true(lease:held())
+      loop.eventually("the vote again", 15, function() return votes() == 5 end)
+      assert.is_true(lease:held())
+    end
+    assert(lease:release())
+  end)
+
+  it("a node that forgot votes for nobody until max_ttl has passed", function()
+    start { count = 3, config = {} }
+    open { max_ttl = 1 }
+    loop.eventually("nodes that are old enough", 20, function()
+      local lease = store:try_lock(key, { ttl = 1 })
+      return lease and lease:release()
+    end)
+    local lease = assert(store:lock(key, { ttl = 1, renew = false }))
+    for i = 1, 2 do
+      set.nodes[i]:kill()
+      set.nodes[i]:start_again()
+    end
+    local rival = assert(dlock.open { url = set.url, max_ttl = 1 })
+    local got, message, code = rival:try_lock(key, { ttl = 1 })
+    assert.is_nil(got)
+    assert.are.equal("unavailable", code)
+    assert(message:find("it votes in", 1, true), message)
+    local late = assert(rival:lock(key, { ttl = 1, timeout = 20 }))
+    assert.is_false(lease:held())
+    assert(late.fence > lease.fence)
+    rival:close(1)
+  end)
+
+  it("an extension that reaches two of five changes no deadline", function()
+    start()
+    open()
+    local lease = assert(store:lock(key, { ttl = 2, renew = false }))
+    for i = 1, 3 do set.nodes[i]:pause() end
+    local before = lease:remaining()
+    assert.are.equal("unavailable", code_of(lease:extend(20)))
+    assert(lease:remaining() < before)
+    assert(lease:wait_lost(5))
+    assert.is_false(lease:held())
+  end)
+
+  it("fences rise over counters that differ, or are missing", function()
+    start()
+    open()
+    local last = 0
+    for i = 1, 60 do
+      set:each(function(client, at)
+        local name = client:call("KEYS", "~dlock:*:v:dlock:" .. key)[1]
+        if name and (i + at) % 5 == 0 then
+          client:call("HINCRBY", name, "fence", (i * 7 + at) % 40)
+        elseif name and i % 5 == 3 and at == i % 3 + 1 then
+          client:call("DEL", name)
+        end
+      end)
+      local lease = assert(store:lock(key))
+      assert(lease.fence > last, ("%d: %d %d"):format(i, last, lease.fence))
+      last = lease.fence
+      assert(lease:release())
+    end
+  end)
+
+  it("a vote that was taken away counts no longer", function()
+    start()
+    open()
+    local lease = assert(store:lock(key, { ttl = 1 }))
+    loop.eventually("all votes", 5, function() return votes() == 5 end)
+    set:each(function(client, i)
+      if i <= 3 then client:call("SET", "dlock:" .. key, "x", "PX", 60000) end
+    end)
+    assert(lease:wait_lost(5))
+    loop.eventually("the rest given back", 5, function()
+      return votes() == 3
+    end)
+  end)
+
+  it("sixteen processes race: one holds at a time, and each in the end",
+  function()
+    start()
+    local dir, racers, fences = server.new_dir(), {}, {}
+    for i = 1, 16 do
+      racers[i] = process.spawn { script = [[
+        local dlock, uv = require "dlock", require "luv"
+        local store = assert(dlock.open(arg[1]))
+        for _ = 1, 4 do
+          local lease = assert(store:lock("race", { timeout = 120 }))
+          local mark = assert(uv.fs_open(arg[2], "wx", 384)) -- nobody else's
+          uv.sleep(2)
+          assert(lease:held())
+          uv.fs_close(mark)
+          uv.fs_unlink(arg[2])
+          assert(lease:release())
+          print(("%.0f"):format(lease.fence))
+        end
+        store:close()
+      ]], args = { set.url, dir .. "/mark" } }
+    end
+    for i = 1, 16 do
+      for _ = 1, 4 do
+        local fence = assert(racers[i]:read_line(120))
+        assert(fence:find("^%d+$"), fence)
+        assert.is_nil(fences[fence])
+        fences[fence] = true
+      end
+    end
+    server.remove_dir(dir)
+  end)
+end)

@@ -5,7 +5,8 @@ import { readdirSync } from "node:fs"
 const GROUPS = [
   ["Start", ["choose", "cookbook", "howto", "command", "troubleshooting", "coming_from",
     "comparison"]],
-  ["Stores", ["redis", "cluster", "zookeeper", "etcd", "file", "fallback", "availability"]],
+  ["Stores", ["redis", "cluster", "redlock", "zookeeper", "etcd", "file", "fallback",
+    "availability"]],
   ["Hosts", ["openresty", "loops"]],
   ["Promises", ["guarantees", "operating", "security", "faults", "reliability",
     "performance"]],

@@ -1,8 +1,8 @@
 -- The part of bench/run that is not shell: what there is to measure, and the
 -- servers for it.
 -- usage: bench/run [STORE]… [PART]…      (default: all of both)
---   STORE   redis, zookeeper, etcd, file
---   PART    pairs      uncontended pairs (bench/pairs.lua)
+--   STORE   redis, redlock, zookeeper, etcd, file
+--   PART    pairs      uncontended pairs (bench/pairs.lua, redlock.lua)
 --           handoff   from holder to waiter (bench/handoff.lua)
 --           queue      many in the queue already (bench/queue.lua)
 --           tls        the same pairs with TLS (bench/tls.lua); Redis only
@@ -17,13 +17,14 @@ local programs = require "bench.programs"
 local queue = require "bench.queue"
 local readers = require "bench.readers"
 local redis = require "spec.support.redis"
+local redlock = require "bench.redlock"
 local server = require "spec.support.server"
 local settings = require "bench.settings"
 local tls = require "bench.tls"
 local uncontended = require "bench.pairs"
 local zk = require "spec.support.zk"
 
-local STORES = { "redis", "zookeeper", "etcd", "file" }
+local STORES = { "redis", "redlock", "zookeeper", "etcd", "file" }
 local PARTS = { "pairs", "tls", "handoff", "queue", "readers", "leases" }
 
 local function memory(title, url)
@@ -80,6 +81,10 @@ local stores = {}
 
 function stores.redis(wanted)
   on(redis.start(), on_redis, wanted)
+end
+
+function stores.redlock(wanted)
+  if wanted.pairs then redlock.compare() end
 end
 
 function stores.zookeeper(wanted)

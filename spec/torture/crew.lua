@@ -36,6 +36,7 @@ local function start(self, index)
     host = index <= COUNT / 2 and "blocking" or "luv",
     session_timeout = nemesis.session_timeout or 2,
     io_timeout = nemesis.io_timeout, portable = nemesis.portable and 1 or 0,
+    plain = nemesis.plain and 1 or 0,
     ends = ("%.3f"):format(self.ends), believe = self.extra.believe or 0,
     twice = self.extra.twice or TWICE,
   }

@@ -7,6 +7,7 @@
 --   url, host  of the store; ttl, session_timeout, io_timeout
 --   ends       when to end, as core.now() counts
 --   portable   1: a lease may be attached by another process
+--   plain      1: the store has neither readers nor permits
 --   twice      how often (0 to 1) a detached string is given to two others
 --   believe    how many seconds to go on believing in a lease that is lost: a
 --              mistake to show that the checker sees one

@@ -1,7 +1,6 @@
 /* The router: one net for each primary, and a map from slots to them.
  *
- *   map     CLUSTER SLOTS of one node, patched by each MOVED
- *   round   one node each PAUSE is asked for the map, until one answers
+ *   map     CLUSTER SLOTS of one node (cluster_map.c), patched by each MOVED
  *   parked  a request without a node: it waits for a map, or for its pause
  *
  *   NEW      -> RUNNING    start: the first request or subscription
@@ -15,41 +14,37 @@
  *     writes never reach the promoted one. So what follows an UNKNOWN request
  *     at another node runs instead of it.
  * I3  `connections` counts up with each node's connection, each slot's new
- *     owner, and each request to a node not heard for PAUSE: it may have been a
- *     replica meanwhile, and keeps connections. An answer counts for the value
- *     at its writing. So counters of fences are lifted then (op/fence.c).
- * I4  Messages come from a slot's owner: its scripts count its listeners. A new
- *     owner is subscribed to as soon as it is known; a map ends idle ones.
- * I5  At most HOPS redirects follow each other, then a pause; io_timeout bounds
- *     all pauses of a request, and its caller may withdraw it.
- * I6  A node in doubt is asked for the map last: a cut-off one's is old.
+ *     owner, and each request to a node not heard for SILENT: it may have been
+ * a replica meanwhile, and keeps connections. An answer counts for the value at
+ * its writing. So counters of fences are lifted then (op/fence.c). I4  Messages
+ * come from a slot's owner: its scripts count its listeners. A new owner is
+ * subscribed to as soon as it is known; a map ends idle ones. I5  At most HOPS
+ * redirects follow each other, then a pause; io_timeout bounds all pauses of a
+ * request, and its caller may withdraw it.
  *
  * A slot moves: both nodes refuse requests of several names (TRYAGAIN). An
  * exclusive renewal or release has a form with one name, which either node
  * serves; others pause.
- * A primary fails: each PAUSE another node is asked. The new owner gets what
+ * A primary fails: other nodes are asked for the map. The new owner gets what
  * waits, and all leases are renewed there: one that it lacks is lost now.
  * A node leaves the map: it ends when its last request has.
  * Before 7.0 PUBLISH reaches us from each node that we listen to: a second
  * message finds its wait over, and only makes others ask. */
 #include "store/redis/conn/cluster.h"
 
-#include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uv.h>
 
 #include "net/event.h"
-#include "store/redis/conn/nodes.h"
+#include "store/redis/conn/cluster_map.h"
 #include "store/redis/wire/codec.h"
 #include "store/redis/wire/errors.h"
 
 #define HOPS 5
-#define PAUSE (250 * DLK_MS) /* between two questions for the map */
-#define CALM DLK_SEC         /* the same if requests only moved */
-#define OLD (60 * DLK_SEC)   /* a map in use is asked for anew */
-#define REST (5 * DLK_MS)    /* a request's first pause; it doubles to */
+#define SILENT (250 * DLK_MS)
+#define REST (5 * DLK_MS) /* a request's first pause; it doubles to */
 #define REST_MAX (100 * DLK_MS)
 
 enum link_state { NEW, RUNNING, STOPPING, STOPPED };
@@ -62,20 +57,15 @@ struct cluster {
   void *arg;
   enum link_state state;
   unsigned hooks;
-  struct dlk_redis_nodes nodes;
-  struct dlk_timer timer;
+  struct dlk_redis_map map;
+  struct dlk_timer timer; /* of pauses */
   uv_prepare_t prepare;
   uv_check_t check;
   struct dlk_redis_slots wants; /* messages */
   bool wants_any;
-  bool soft, trouble;  /* why the map is asked for */
-  size_t asking, turn; /* questions under way; the last asked node */
-  int64_t ask_at;      /* or 0 */
-  int64_t asked_at, mapped_at, failed_at;
-  struct dlk_redis_node *doubted, *last, *answering; /* or NULL */
+  struct dlk_redis_node *last, *answering; /* or NULL */
   size_t open;
   struct dlk_list parked;
-  struct dlk_error why;  /* of the last failed question */
   struct dlk_error rest; /* of the last request that pauses */
 };
 
@@ -91,36 +81,10 @@ static int64_t now(const struct cluster *c) {
   return c->host->now(c->host);
 }
 
-/* ---- time ---- */
-
-static void arm(struct cluster *c) {
-  int64_t at = c->ask_at;
-  for (struct dlk_list *l = c->parked.next; l != &c->parked; l = l->next) {
-    int64_t due = DLK_CONTAINER(l, struct dlk_redis_req, entry)->route.at;
-    at = due && (!at || due < at) ? due : at;
-  }
-  if (at && c->state == RUNNING)
-    c->host->timer_set(c->host, &c->timer, at);
-}
-
-static void want_map(struct cluster *c, int64_t at) {
-  if (c->state != RUNNING || (c->ask_at && c->ask_at <= at))
-    return;
-  c->ask_at = at;
-  arm(c);
-}
-
-/* The node may serve its slots no more. */
-static void doubt(struct cluster *c, struct dlk_redis_node *n) {
-  c->trouble = true;
-  c->doubted = n;
-  want_map(c, dlk_time_add(c->asked_at, PAUSE));
-}
-
 /* ---- nodes ---- */
 
 static void finish(struct cluster *c) {
-  if (c->hooks || c->nodes.alive || c->state != STOPPING)
+  if (c->hooks || c->map.nodes.alive || c->state != STOPPING)
     return;
   c->state = STOPPED;
   c->events->stopped(c->arg);
@@ -134,7 +98,7 @@ static void listen_at(struct cluster *c, struct dlk_redis_node *n, int slot) {
 /* Those of one node, or (NULL) of all; ends those without a wait or hold. */
 static void listen_all(struct cluster *c, const struct dlk_redis_node *at) {
   for (int slot = 0; slot < (int)DLK_REDIS_SLOTS; slot++) {
-    struct dlk_redis_node *n = dlk_redis_nodes_owner(&c->nodes, slot);
+    struct dlk_redis_node *n = dlk_redis_nodes_owner(&c->map.nodes, slot);
     if (!n || (at && n != at))
       continue;
     if (dlk_redis_slots_has(&c->wants, slot))
@@ -156,7 +120,7 @@ static void node_unsubscribed(void *arg, int slot,
                               const struct dlk_error *why) {
   struct dlk_redis_node *n = arg;
   if (why->code == DLK_UNAVAILABLE)
-    doubt(of_node(n), n);
+    dlk_redis_map_doubt(&of_node(n)->map, n);
   if (why->code != DLK_UNAVAILABLE || slot == DLK_REDIS_ANY_SLOT)
     of_node(n)->events->unsubscribed(of_node(n)->arg, slot, why);
 }
@@ -180,7 +144,7 @@ static bool node_needed(void *arg) {
 static void node_stopped(void *arg) {
   struct dlk_redis_node *n = arg;
   n->state = DLK_NODE_RETIRED;
-  of_node(n)->nodes.alive--;
+  of_node(n)->map.nodes.alive--;
   finish(of_node(n));
 }
 
@@ -189,19 +153,10 @@ static const struct dlk_redis_link_events node_events = {
     node_moved,      node_needed,       NULL,
     node_stopped};
 
-static void encode_ask(struct dlk_redis_req *r, struct dlk_buf *out) {
-  r->replies = 1;
-  dlk_redis_put_words(out, "CLUSTER", "SLOTS", NULL);
-}
-
-static void asked(struct dlk_redis_req *r, const struct dlk_redis_answer *a);
-
 static void retire(struct cluster *c, struct dlk_redis_node *n) {
-  n->state = DLK_NODE_RETIRING;
-  c->doubted = c->doubted == n ? NULL : c->doubted;
   c->last = c->last == n ? NULL : c->last;
   c->link.refused = NULL;
-  n->link->stop(n->link);
+  dlk_redis_map_retire(&c->map, n);
 }
 
 static void sync_with(struct dlk_redis_node *n) {
@@ -217,19 +172,19 @@ static void sync_with(struct dlk_redis_node *n) {
 static struct dlk_redis_node *any_node(const struct cluster *c) {
   if (c->last && c->last->mapped && dlk_redis_net_stands(c->last->link))
     return c->last;
-  return dlk_redis_nodes_any(&c->nodes);
+  return dlk_redis_nodes_any(&c->map.nodes);
 }
 
 /* NULL: no map. */
 static struct dlk_redis_node *target(const struct cluster *c,
                                      const struct dlk_redis_req *r) {
   struct dlk_redis_node *n = NULL;
-  if (!c->nodes.known)
+  if (!c->map.nodes.known)
     return NULL;
   if (r->slot >= 0)
-    n = dlk_redis_nodes_owner(&c->nodes, r->slot);
+    n = dlk_redis_nodes_owner(&c->map.nodes, r->slot);
   else if (r->slot == DLK_REDIS_BY_NODE)
-    n = dlk_redis_nodes_from(&c->nodes, r->node, false);
+    n = dlk_redis_nodes_from(&c->map.nodes, r->node, false);
   return n ? n : any_node(c);
 }
 
@@ -238,7 +193,7 @@ static struct dlk_redis_node *target(const struct cluster *c,
 static void encode(struct dlk_redis_req *r, struct dlk_buf *out) {
   struct dlk_redis_node *n = r->route.node;
   sync_with(n);
-  of_node(n)->link.connections += now(of_node(n)) - n->heard_at > PAUSE;
+  of_node(n)->link.connections += now(of_node(n)) - n->heard_at > SILENT;
   r->form = (uint8_t)dlk_redis_net_form(n->link);
   if (r->route.asks)
     dlk_redis_put_words(out, "ASKING", NULL);
@@ -269,13 +224,23 @@ static struct dlk_redis_node *unsend(struct dlk_redis_req *r) {
   return n;
 }
 
+static void arm(struct cluster *c) {
+  int64_t at = 0;
+  for (struct dlk_list *l = c->parked.next; l != &c->parked; l = l->next) {
+    int64_t due = DLK_CONTAINER(l, struct dlk_redis_req, entry)->route.at;
+    at = due && (!at || due < at) ? due : at;
+  }
+  if (at && c->state == RUNNING)
+    c->host->timer_set(c->host, &c->timer, at);
+}
+
 static void park(struct cluster *c, struct dlk_redis_req *r, int64_t at) {
   r->route.at = at;
   dlk_list_append(&c->parked, &r->entry);
   if (at)
     arm(c);
   else
-    want_map(c, c->failed_at ? dlk_time_add(c->failed_at, PAUSE) : now(c));
+    dlk_redis_map_need(&c->map);
 }
 
 static void dispatch(struct cluster *c, struct dlk_redis_req *r) {
@@ -335,17 +300,16 @@ static bool redirected(struct dlk_redis_node *n, struct dlk_redis_req *r,
   if (kind == DLK_REDIS_NOWHERE || c->state != RUNNING)
     return false;
   if (moves && place.host[0])
-    to = dlk_redis_nodes_at(&c->nodes, &place);
+    to = dlk_redis_nodes_at(&c->map.nodes, &place);
   if (kind == DLK_REDIS_MOVED) {
-    c->soft = true;
-    want_map(c, dlk_time_add(c->asked_at, CALM));
+    dlk_redis_map_moved(&c->map);
     if (to)
       own(c, slot, to);
   } else if (kind == DLK_REDIS_TRYAGAIN && r->narrows && !r->narrow) {
     r->narrow = true;
     to = target(c, r);
   } else if (kind == DLK_REDIS_CLUSTERDOWN) {
-    doubt(c, n);
+    dlk_redis_map_doubt(&c->map, n);
   }
   r->route.asks = kind == DLK_REDIS_ASK;
   if (to && ++r->route.hops <= HOPS)
@@ -367,7 +331,7 @@ static void answered(struct dlk_redis_req *r,
     c->link.refused = NULL;
   } else {
     c->link.refused = n->link->refused;
-    doubt(c, n);
+    dlk_redis_map_doubt(&c->map, n);
   }
   struct dlk_redis_node *before = c->answering;
   c->answering = n;
@@ -379,9 +343,9 @@ static void answered(struct dlk_redis_req *r,
 
 static void own(struct cluster *c, unsigned slot, struct dlk_redis_node *n) {
   n->mapped = true;
-  if (!c->nodes.known || c->nodes.owners[slot] == n->number)
+  if (!c->map.nodes.known || c->map.nodes.owners[slot] == n->number)
     return;
-  c->nodes.owners[slot] = n->number;
+  c->map.nodes.owners[slot] = n->number;
   c->link.connections++;
   c->link.moves++;
   if (dlk_redis_slots_has(&c->wants, (int)slot))
@@ -422,160 +386,50 @@ static void unpark(struct cluster *c, const struct dlk_error *why, int64_t at) {
     dlk_list_remove(&r->entry);
     if (why && (due == 0 || c->state != RUNNING))
       fail(r, why);
-    else if (!why && due <= at && (due || c->nodes.known))
+    else if (!why && due <= at && (due || c->map.nodes.known))
       dispatch(c, r);
     else
       dlk_list_append(&c->parked, &r->entry);
   }
 }
 
-static bool take_map(struct cluster *c, const struct dlk_redis_node *by,
-                     const redisReply *reply) {
-  struct dlk_redis_news news;
-  if (!dlk_redis_nodes_map(&c->nodes, by, reply, &news))
-    return false;
-  c->link.connections += news.changed;
-  c->link.moves += news.changed;
-  if (news.left) {
+static void map_taken(void *arg, struct dlk_redis_node *by,
+                      const struct dlk_redis_news *news) {
+  struct cluster *c = arg;
+  sync_with(by);
+  c->link.connections += news->changed;
+  c->link.moves += news->changed;
+  if (news->left) {
     dlk_net_event(c->host, c->conf, "failover",
                   "a primary has no slots any more; there are %zu now",
-                  news.primaries);
+                  news->primaries);
     c->events->moved(c->arg);
   }
-  return true;
-}
-
-static void use_map(struct cluster *c) {
-  c->mapped_at = now(c);
-  c->ask_at = c->failed_at = 0;
-  c->soft = c->trouble = false;
-  c->doubted = NULL;
-  for (size_t i = 0; i < c->nodes.count; i++)
-    if (c->nodes.all[i])
-      c->nodes.all[i]->failed = false;
   if (c->wants_any) {
     memset(&c->wants, 0, sizeof c->wants);
     c->events->slots(c->arg, &c->wants);
     listen_all(c, NULL);
   }
-  for (size_t i = 0; i < c->nodes.count; i++)
-    if (c->nodes.all[i] && c->nodes.all[i]->state == DLK_NODE_LIVE)
-      send_on(c, c->nodes.all[i]);
+  for (size_t i = 0; i < c->map.nodes.count; i++)
+    if (c->map.nodes.all[i] && c->map.nodes.all[i]->state == DLK_NODE_LIVE)
+      send_on(c, c->map.nodes.all[i]);
   unpark(c, NULL, 0);
 }
 
-static void explain(const struct dlk_redis_node *n,
-                    const struct dlk_redis_answer *a, struct dlk_error *err) {
-  const char *shown = of_node(n)->conf->shown;
-  if (a->outcome != DLK_REDIS_ANSWERED)
-    *err = *a->err;
-  else if (!a->refusal)
-    dlk_error_set(err, DLK_UNAVAILABLE,
-                  "%s: %s names no node with slots; see CLUSTER SLOTS", shown,
-                  dlk_net_place_text(&n->reached).text);
-  else if (strstr(a->refusal, "cluster support disabled"))
-    dlk_error_set(err, DLK_INVALID,
-                  "%s: %s is no node of a cluster; use redis:// (or rediss://)",
-                  shown, dlk_net_place_text(&n->reached).text);
-  else
-    dlk_redis_fault_error(err, a->refusal, shown);
-}
-
-static void asked(struct dlk_redis_req *r, const struct dlk_redis_answer *a) {
-  struct dlk_redis_node *n = DLK_CONTAINER(r, struct dlk_redis_node, ask);
-  struct cluster *c = of_node(n);
-  n->asking = false;
-  c->asking--;
-  sync_with(n);
-  if (c->state != RUNNING)
-    return;
-  if (a->reply && a->reply->type == REDIS_REPLY_ARRAY &&
-      take_map(c, n, a->reply)) {
-    use_map(c);
-    return;
-  }
-  struct dlk_error why;
-  explain(n, a, &why);
-  if (c->why.code == DLK_OK || why.code != DLK_UNAVAILABLE)
-    c->why = why;
-  n->failed = true;
-  c->ask_at = 0;
-  want_map(c, now(c));
-}
-
-/* Connected ones go first, one in doubt last. NULL: each was asked. */
-static struct dlk_redis_node *next_asked(struct cluster *c) {
-  struct dlk_redis_node *found = NULL;
-  int best = -1;
-  for (size_t i = 1; i <= c->nodes.count; i++) {
-    size_t at = (c->turn + i) % c->nodes.count;
-    struct dlk_redis_node *n = c->nodes.all[at];
-    if (!n || n->state != DLK_NODE_LIVE || n->asking || n->failed)
-      continue;
-    int rank = n == c->doubted ? 0 : 1 + dlk_redis_net_stands(n->link);
-    if (rank > best) {
-      best = rank;
-      found = n;
-    }
-  }
-  return found;
-}
-
-static void round_failed(struct cluster *c) {
-  struct dlk_error why = c->why;
-  for (size_t i = 0; i < c->nodes.count; i++)
-    if (c->nodes.all[i])
-      c->nodes.all[i]->failed = false;
-  dlk_redis_nodes_seed(&c->nodes);
-  c->why.code = DLK_OK;
-  c->failed_at = now(c);
-  c->ask_at = 0;
+static void map_failed(void *arg, const struct dlk_error *why) {
+  struct cluster *c = arg;
   c->link.refused = NULL;
-  if (!c->nodes.known && c->wants_any)
-    c->events->unsubscribed(c->arg, DLK_REDIS_ANY_SLOT, &why);
-  unpark(c, &why, 0);
+  if (!c->map.nodes.known && c->wants_any)
+    c->events->unsubscribed(c->arg, DLK_REDIS_ANY_SLOT, why);
+  unpark(c, why, 0);
   if (c->open > 0 || c->events->needed(c->arg))
-    want_map(c, dlk_time_add(c->failed_at, PAUSE));
+    dlk_redis_map_need(&c->map);
 }
 
-static void ask(struct cluster *c) {
-  struct dlk_redis_node *n = next_asked(c);
-  c->ask_at = 0;
-  if (n) {
-    c->asked_at = now(c);
-    c->turn = (size_t)n->number - 1;
-    n->asking = true;
-    n->ask.encode = encode_ask;
-    n->ask.done = asked;
-    c->asking++;
-    n->link->submit(n->link, &n->ask);
-    want_map(c, dlk_time_add(c->asked_at, PAUSE));
-  } else if (c->asking > 0) {
-    want_map(c, dlk_time_add(now(c), PAUSE));
-  } else {
-    round_failed(c);
-  }
-}
-
-/* Its requests wait for a connection. */
-static bool lags(const struct dlk_redis_node *n) {
-  return n->mapped && n->open > 0 && !dlk_redis_net_stands(n->link) &&
-         !dlk_list_empty(dlk_redis_net_waiting(n->link));
-}
+static const struct dlk_redis_map_events map_events = {map_taken, map_failed};
 
 static void on_timer(struct dlk_timer *timer, int64_t at) {
   struct cluster *c = DLK_CONTAINER(timer, struct cluster, timer);
-  bool due = c->ask_at && c->ask_at <= at;
-  bool reason = !c->nodes.known || c->soft || c->trouble;
-  for (size_t i = 0; due && i < c->nodes.count; i++)
-    if (c->nodes.all[i] && lags(c->nodes.all[i])) {
-      reason = true;
-      c->doubted = c->nodes.all[i];
-    }
-  if (due && reason)
-    ask(c);
-  else if (due)
-    c->ask_at = 0;
   unpark(c, NULL, at);
   arm(c);
 }
@@ -585,25 +439,20 @@ static void on_timer(struct dlk_timer *timer, int64_t at) {
 static void flush(struct cluster *c) {
   if (c->state != RUNNING)
     return;
-  for (size_t i = 0; i < c->nodes.count; i++) {
-    struct dlk_redis_node *n = c->nodes.all[i];
+  for (size_t i = 0; i < c->map.nodes.count; i++) {
+    struct dlk_redis_node *n = c->map.nodes.all[i];
     if (!n)
       continue;
     if (n->state == DLK_NODE_RETIRED) {
-      dlk_redis_nodes_forget(&c->nodes, i);
+      dlk_redis_nodes_forget(&c->map.nodes, i);
       continue;
     }
     n->link->flush(n->link);
-    if (lags(n))
-      want_map(c, dlk_time_add(now(c), PAUSE));
-    else if (n->state == DLK_NODE_LIVE && !n->mapped && n->open == 0 &&
-             !n->asking && c->nodes.known && !c->trouble)
+    if (!dlk_redis_map_lags(&c->map, n) && dlk_redis_map_spares(&c->map, n))
       retire(c, n);
   }
-  if (c->nodes.known && c->open > 0 && now(c) - c->mapped_at > OLD) {
-    c->soft = true;
-    want_map(c, dlk_time_add(c->asked_at, CALM));
-  }
+  if (c->open > 0)
+    dlk_redis_map_use(&c->map);
 }
 
 static void link_flush(struct dlk_redis_link *link) {
@@ -635,10 +484,7 @@ static void start(struct cluster *c) {
   c->hooks += 2;
   (void)uv_prepare_start(&c->prepare, on_prepare);
   (void)uv_check_start(&c->check, on_check);
-  dlk_redis_nodes_seed(&c->nodes);
-  uint16_t turn;
-  c->host->random(c->host, &turn, sizeof turn);
-  c->turn = turn;
+  dlk_redis_map_start(&c->map);
 }
 
 /* ---- the link ---- */
@@ -672,18 +518,18 @@ static void link_subscribe(struct dlk_redis_link *link, int slot) {
   start(c);
   dlk_redis_slots_put(&c->wants, slot, true);
   c->wants_any = true;
-  if (!c->nodes.known)
-    want_map(c, c->failed_at ? dlk_time_add(c->failed_at, PAUSE) : now(c));
-  else if (dlk_redis_nodes_owner(&c->nodes, slot))
-    listen_at(c, dlk_redis_nodes_owner(&c->nodes, slot), slot);
+  if (!c->map.nodes.known)
+    dlk_redis_map_need(&c->map);
+  else if (dlk_redis_nodes_owner(&c->map.nodes, slot))
+    listen_at(c, dlk_redis_nodes_owner(&c->map.nodes, slot), slot);
 }
 
 static bool link_subscribed(struct dlk_redis_link *link, int slot) {
   struct cluster *c = of(link);
-  for (size_t i = 0; c->nodes.known && i < c->nodes.count; i++) {
-    struct dlk_redis_node *n = c->nodes.all[i];
+  for (size_t i = 0; c->map.nodes.known && i < c->map.nodes.count; i++) {
+    struct dlk_redis_node *n = c->map.nodes.all[i];
     if (n && n->state == DLK_NODE_LIVE &&
-        (slot < 0 || dlk_redis_nodes_owner(&c->nodes, slot) == n) &&
+        (slot < 0 || dlk_redis_nodes_owner(&c->map.nodes, slot) == n) &&
         n->link->subscribed(n->link, slot))
       return true;
   }
@@ -694,9 +540,9 @@ static void link_unsubscribe(struct dlk_redis_link *link) {
   struct cluster *c = of(link);
   memset(&c->wants, 0, sizeof c->wants);
   c->wants_any = false;
-  for (size_t i = 0; i < c->nodes.count; i++)
-    if (c->nodes.all[i] && c->nodes.all[i]->state == DLK_NODE_LIVE)
-      c->nodes.all[i]->link->unsubscribe(c->nodes.all[i]->link);
+  for (size_t i = 0; i < c->map.nodes.count; i++)
+    if (c->map.nodes.all[i] && c->map.nodes.all[i]->state == DLK_NODE_LIVE)
+      c->map.nodes.all[i]->link->unsubscribe(c->map.nodes.all[i]->link);
 }
 
 static void link_retreat(struct dlk_redis_link *link,
@@ -709,8 +555,8 @@ static void link_retreat(struct dlk_redis_link *link,
 static bool link_prompt(struct dlk_redis_link *link) {
   struct cluster *c = of(link);
   bool one = false;
-  for (size_t i = 0; c->nodes.known && i < c->nodes.count; i++) {
-    struct dlk_redis_node *n = c->nodes.all[i];
+  for (size_t i = 0; c->map.nodes.known && i < c->map.nodes.count; i++) {
+    struct dlk_redis_node *n = c->map.nodes.all[i];
     if (!n || !n->mapped || !n->link->served)
       continue;
     if (!n->link->prompt(n->link))
@@ -729,7 +575,7 @@ static bool link_await(struct dlk_redis_link *link) {
 static bool link_next_node(struct dlk_redis_link *link,
                            char id[DLK_REDIS_NODE_ID]) {
   const struct dlk_redis_node *n =
-      dlk_redis_nodes_from(&of(link)->nodes, id, true);
+      dlk_redis_nodes_from(&of(link)->map.nodes, id, true);
   if (n)
     memcpy(id, n->id, sizeof n->id);
   return n != NULL;
@@ -742,15 +588,16 @@ static void link_stop(struct dlk_redis_link *link) {
   if (c->state >= STOPPING)
     return;
   c->state = STOPPING;
+  dlk_redis_map_stop(&c->map);
   c->host->timer_clear(c->host, &c->timer);
   c->hooks++; /* finish() must not end it yet */
   if (started) {
     uv_close((uv_handle_t *)&c->prepare, hook_closed);
     uv_close((uv_handle_t *)&c->check, hook_closed);
   }
-  for (size_t i = 0; i < c->nodes.count; i++)
-    if (c->nodes.all[i] && c->nodes.all[i]->state == DLK_NODE_LIVE)
-      retire(c, c->nodes.all[i]);
+  for (size_t i = 0; i < c->map.nodes.count; i++)
+    if (c->map.nodes.all[i] && c->map.nodes.all[i]->state == DLK_NODE_LIVE)
+      retire(c, c->map.nodes.all[i]);
   dlk_error_set(&why, DLK_CLOSED, "the store was closed");
   unpark(c, &why, 0);
   c->hooks--;
@@ -759,9 +606,9 @@ static void link_stop(struct dlk_redis_link *link) {
 
 static void link_destroy(struct dlk_redis_link *link) {
   struct cluster *c = of(link);
-  for (size_t i = 0; i < c->nodes.count; i++)
-    if (c->nodes.all[i])
-      dlk_redis_nodes_forget(&c->nodes, i);
+  for (size_t i = 0; i < c->map.nodes.count; i++)
+    if (c->map.nodes.all[i])
+      dlk_redis_nodes_forget(&c->map.nodes, i);
   free(c);
 }
 
@@ -784,17 +631,19 @@ struct dlk_redis_link *dlk_redis_cluster_new(
                                     .next_node = link_next_node,
                                     .stop = link_stop,
                                     .destroy = link_destroy};
-  c->host = c->nodes.host = host;
-  c->conf = c->nodes.conf = conf;
-  c->nodes.tls = tls;
-  c->nodes.settings = *settings;
-  c->nodes.channel = channel;
-  c->nodes.events = &node_events;
-  c->nodes.router = c;
+  c->host = c->map.nodes.host = host;
+  c->conf = c->map.nodes.conf = conf;
+  c->map.nodes.tls = tls;
+  c->map.nodes.settings = *settings;
+  c->map.nodes.channel = channel;
+  c->map.nodes.events = &node_events;
+  c->map.nodes.router = c;
   c->events = events;
   c->arg = arg;
   c->timer.fire = on_timer;
-  dlk_net_wake_init(&c->nodes.wake, host);
+  dlk_redis_map_init(&c->map);
+  c->map.events = &map_events;
+  dlk_net_wake_init(&c->map.nodes.wake, host);
   dlk_list_init(&c->parked);
   return &c->link;
 }

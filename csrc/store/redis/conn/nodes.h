@@ -1,5 +1,5 @@
 /* The nodes of a cluster and which of them has which slot. No time, and no
- * requests: those are the router's (cluster.c). */
+ * requests: those are the map's (cluster_map.c) and the router's. */
 #ifndef DLK_STORE_REDIS_CONN_NODES_H
 #define DLK_STORE_REDIS_CONN_NODES_H
 
@@ -14,6 +14,8 @@ enum dlk_redis_node_state {
   DLK_NODE_RETIRED
 };
 
+struct dlk_redis_map;
+
 struct dlk_redis_node {
   void *router;
   struct dlk_redis_link *link;
@@ -24,9 +26,11 @@ struct dlk_redis_node {
   enum dlk_redis_node_state state;
   bool mapped;     /* it has slots */
   uint16_t number; /* its index + 1 */
-  /* The router's: */
-  struct dlk_redis_req ask; /* for the map */
+  /* The map's: */
+  struct dlk_redis_map *map;
+  struct dlk_redis_req ask;
   bool asking, failed;
+  /* The router's: */
   uint64_t connections; /* of its link, as seen last */
   int64_t heard_at;     /* its last answer */
   size_t open;          /* requests of others */

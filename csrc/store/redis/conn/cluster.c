@@ -12,7 +12,8 @@
  *     have run ends as UNKNOWN.
  * I2  A node that lost a slot refuses what comes late. A failed one's late
  *     writes never reach the promoted one. So what follows an UNKNOWN request
- *     at another node runs instead of it.
+ *     at another node runs instead of it, unless the slot comes back: the
+ *     request `may_linger` until the node has dropped its connection.
  * I3  `connections` counts up with each node's connection, each slot's new
  *     owner, and each request to a node not heard for SILENT: it may have been
  * a replica meanwhile, and keeps connections. An answer counts for the value at
@@ -64,7 +65,8 @@ struct cluster {
   struct dlk_redis_slots wants; /* messages */
   bool wants_any;
   struct dlk_redis_node *last, *answering; /* or NULL */
-  size_t open;
+  size_t open, lost;                       /* requests; nodes that lost some */
+  bool lingers;                            /* a node may not drop connections */
   struct dlk_list parked;
   struct dlk_error rest; /* of the last request that pauses */
 };
@@ -153,17 +155,26 @@ static const struct dlk_redis_link_events node_events = {
     node_moved,      node_needed,       NULL,
     node_stopped};
 
+static void set_lost(struct dlk_redis_node *n, bool lost) {
+  struct cluster *c = of_node(n);
+  c->lost = c->lost - n->lost + lost;
+  n->lost = lost;
+  c->link.may_linger = c->lingers || c->lost > 0;
+}
+
 static void retire(struct cluster *c, struct dlk_redis_node *n) {
   c->last = c->last == n ? NULL : c->last;
   c->link.refused = NULL;
+  set_lost(n, false);
   dlk_redis_map_retire(&c->map, n);
 }
 
 static void sync_with(struct dlk_redis_node *n) {
   struct dlk_redis_link *all = &of_node(n)->link;
   all->connections += n->link->connections - n->connections;
+  of_node(n)->lingers = of_node(n)->lingers || n->link->may_linger;
+  set_lost(n, n->lost && n->connections == n->link->connections);
   n->connections = n->link->connections;
-  all->may_linger = all->may_linger || n->link->may_linger;
   all->served = all->served || n->link->served;
 }
 
@@ -275,6 +286,7 @@ static void rest(struct cluster *c, struct dlk_redis_req *r, const char *text,
   c->link.refused = &c->rest;
   r->route.since = r->route.since ? r->route.since : at;
   r->route.hops = 0;
+  r->narrow = false;
   if (at - r->route.since >= c->conf->io_timeout) {
     fail(r, &c->rest);
     return;
@@ -332,6 +344,8 @@ static void answered(struct dlk_redis_req *r,
   } else {
     c->link.refused = n->link->refused;
     dlk_redis_map_doubt(&c->map, n);
+    if (a->outcome == DLK_REDIS_UNKNOWN)
+      set_lost(n, true);
   }
   struct dlk_redis_node *before = c->answering;
   c->answering = n;
@@ -448,6 +462,8 @@ static void flush(struct cluster *c) {
       continue;
     }
     n->link->flush(n->link);
+    if (n->lost)
+      sync_with(n);
     if (!dlk_redis_map_lags(&c->map, n) && dlk_redis_map_spares(&c->map, n))
       retire(c, n);
   }

@@ -34,6 +34,7 @@ struct dlk_redis_node {
   uint64_t connections; /* of its link, as seen last */
   int64_t heard_at;     /* its last answer */
   size_t open;          /* requests of others */
+  bool lost;            /* some, with a connection that it may not know lost */
 };
 
 struct dlk_redis_nodes {

@@ -2,5 +2,7 @@
 -- KEYS: lock
 -- ARGV: token
 -- Returns 1 | -1 it is not ours
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end
+--@include alone
+local value = redis.call('GET', KEYS[1])
+if value ~= ARGV[1] then return not_alone(value) end
 return redis.call('DEL', KEYS[1])

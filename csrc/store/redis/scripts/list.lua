@@ -2,8 +2,12 @@
 -- ARGV: 'locks' | 'queues', cursor, pattern, how many names to look at
 -- Returns {next cursor ('0': the last), {the locks' full names}}
 -- A lock holds a token of ours, or the marker of shared holders: with a prefix
--- of '' a database may hold other things.
+-- of '' a database may hold other things. A node of a cluster that imports a
+-- name's slot, or lacks it already, refuses it to scripts.
 local call = redis.call
+local function fails(value)
+  return type(value) == 'table' and not value.err:find('non local', 1, true)
+end
 local queues = ARGV[1] == 'queues'
 local page = call('SCAN', ARGV[2], 'MATCH', ARGV[3], 'COUNT', ARGV[4], 'TYPE',
   queues and 'zset' or 'string')
@@ -11,10 +15,13 @@ local found = {}
 for _, name in ipairs(page[2]) do
   if queues then
     local lock = name:match('^~dlock:{%d+}:q:(.*)$')
-    if lock and call('EXISTS', lock) == 0 then found[#found + 1] = lock end
+    local there = lock and redis.pcall('EXISTS', lock)
+    if fails(there) then return there end
+    if there == 0 then found[#found + 1] = lock end
   elseif string.sub(name, 1, 7) ~= '~dlock:' then
-    local value = call('GETRANGE', name, 0, 49)
-    if value:find('^~s%d+$')
+    local value = redis.pcall('GETRANGE', name, 0, 49)
+    if fails(value) then return value end
+    if type(value) == 'table' or value:find('^~s%d+$')
         or value:find('^' .. ('%x'):rep(32) .. ':' .. ('%x'):rep(16) .. ':$')
     then
       found[#found + 1] = name

@@ -7,6 +7,7 @@
 --   set:move(slot, to); set:stop()
 
 local loop = require "spec.support.loop"
+local proxy = require "spec.support.proxy"
 local redis = require "spec.support.redis"
 local server = require "spec.support.server"
 local uv = require "luv"
@@ -25,7 +26,10 @@ local function start_node(opts, dir)
     ["cluster-allow-replica-migration"] = "no",
     ["repl-diskless-sync-delay"] = 0, ["repl-ping-replica-period"] = 1 }
   for name, value in pairs(opts.config or {}) do config[name] = value end
+  local bus = opts.apart and proxy.start("127.0.0.1:" .. config["cluster-port"])
+  config["cluster-announce-bus-port"] = bus and bus.port or nil
   local node = redis.start(config, dir)
+  node.bus, node.bus_port = bus, bus and bus.port or config["cluster-port"]
   --- One command, on one connection for all; raises for an error.
   function node:call(...)
     if not self.client or self.client.ended then
@@ -39,7 +43,7 @@ end
 
 --- Starts them. opts: primaries (3), replicas (1, of each), node_timeout (ms),
 --- config (of the servers; with certificates and tls_cluster they speak TLS),
---- new_dir (makes a directory of that name).
+--- new_dir (makes a directory of that name), apart (the first can be cut off).
 function cluster.start(opts)
   opts = opts or {}
   local self = setmetatable({ nodes = {}, primaries = opts.primaries or 3 },
@@ -59,7 +63,7 @@ function cluster.start(opts)
     end
     if i > 1 then
       node:call("CLUSTER", "MEET", "127.0.0.1", first.tls_port or first.port,
-        first:call("CONFIG", "GET", "cluster-port")[2])
+        first.bus_port)
     end
   end
   self:eventually("nodes that know each other", function(node)
@@ -211,6 +215,16 @@ function set:move(slot, to)
   end
 end
 
+--- The first node and the others hear nothing of each other (clients do). What
+--- a node sends begins with its id and its slots, here from 0 on.
+function set:cut_off()
+  local first = self.nodes[1]
+  for _, node in ipairs(self.nodes) do
+    node.bus:hold("both", node ~= first
+      and { sent = first.id .. ("\255"):rep(8) } or nil)
+  end
+end
+
 --- Waits until another node than `before` serves the slot; returns that one.
 function set:switched(slot, before, meanwhile)
   local found
@@ -244,6 +258,7 @@ function set:stop()
   for _, node in ipairs(self.nodes) do
     if node.client then node.client:close() end
     node:stop()
+    if node.bus then node.bus:stop() end
   end
 end
 

@@ -2,6 +2,7 @@
 local cluster = require "spec.support.cluster"
 local core = require "dlock.core"
 local dlock = require "dlock"
+local eventually = require("spec.support.loop").eventually
 local loop = require "spec.support.loop"
 
 describe("in a cluster,", function()
@@ -96,6 +97,33 @@ describe("in a cluster,", function()
     local lease = assert(store:lock(here[3]))
     assert.is_true(lease.fence > last)
     assert.is_true(lease:release())
+  end)
+
+  it("one that hung while its replica took over serves nothing", function()
+    local opts = { wait_replicas = "all", ttl = 10, io_timeout = 1 }
+    local store, rival, here = open(opts), open(opts), keys()
+    local lease = assert(store:lock(here[1]))
+    local function refused()
+      local ok, _, code = rival:try_lock(here[1])
+      assert.is_nil(ok)
+      return code == "busy"
+    end
+    assert.is_true(refused())
+    set.nodes[1]:pause()
+    set.nodes[4]:call("CLUSTER", "FAILOVER", "TAKEOVER")
+    eventually("an answer of the new primary", 60, refused)
+    assert.is_true(lease:held())
+    set.nodes[1]:resume()
+    eventually("MOVED", 60, function()
+      local _, message = set.nodes[1].client:pcall("GET", "dlock:" .. here[1])
+      return message and message:find "^MOVED"
+    end)
+    assert.is_true(lease:extend() > 0)
+    assert.is_true(refused())
+    assert.is_true(lease:release())
+    local after = assert(rival:lock(here[1], { timeout = 20 }))
+    assert.is_true(after.fence > lease.fence)
+    assert.is_true(after:release())
   end)
 
   it("a replica behind redis:// is called a node of a cluster", function()

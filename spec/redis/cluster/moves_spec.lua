@@ -1,5 +1,6 @@
 -- redis+cluster:// while slots move from node to node.
 local cluster = require "spec.support.cluster"
+local core = require "dlock.core"
 local dlock = require "dlock"
 local eventually = require("spec.support.loop").eventually
 local loop = require "spec.support.loop"
@@ -112,6 +113,65 @@ describe("in a cluster whose slots move,", function()
     assert.truthy(message:find("store:tag", 1, true), message)
     assert.equal(1, lease:guard("DEL", mine))
     assert.is_true(lease:release())
+  end)
+
+  it("a map that is wrong costs one redirect", function()
+    local store, slot = open(), set:slot_of "wrong"
+    assert(store:lock("other")):release()
+    set:move(slot, set:other(slot))
+    for _, node in ipairs(set.nodes) do node:call("CONFIG", "RESETSTAT") end
+    local lease, moved = assert(store:lock("wrong")), 0
+    for _, node in ipairs(set.nodes) do
+      moved = moved + (node:call("INFO", "errorstats")
+        :match("errorstat_MOVED:count=(%d+)") or 0)
+    end
+    assert.equal(1, moved)
+    assert.is_true(lease:release())
+  end)
+
+  it("the map is asked for once a second, however many move", function()
+    local stores, asked, from = {}, 0, core.now()
+    local call = set.nodes[1].call
+    local function counted(node, first, second, ...)
+      asked = asked - (second == "SLOTS" and 1 or 0) -- the fixture's
+      return call(node, first, second, ...)
+    end
+    for _, node in ipairs(set.nodes) do
+      node:call("CONFIG", "RESETSTAT")
+      node.call = counted
+    end
+    for i = 1, 10 do stores[i] = open() end
+    for i = 1, 40 do
+      local slot = set:slot_of("many" .. i)
+      set:move(slot, set:other(slot))
+      for _, store in ipairs(stores) do
+        assert(store:lock("many" .. i)):release()
+      end
+    end
+    for _, node in ipairs(set.nodes) do
+      node.call = call
+      local client = assert(node:connect())
+      asked = asked + (client:command_counts()["cluster|slots"] or 0)
+      client:close()
+    end
+    local most = #stores * (core.now() - from + 2)
+    assert.is_true(asked > 0 and asked <= most, asked .. " of " .. most)
+  end)
+
+  it("a list shows the keys of a slot that is left open", function()
+    local store, slot = open(), set:slot_of "{open}1"
+    local leases = {}
+    for i = 1, 6 do leases[i] = assert(store:lock("{open}" .. i)) end
+    local from, to = set:begin(slot, set:other(slot))
+    set.migrate(slot, from, to, function(key)
+      return key:find "^dlock:.*[246]$"
+    end)
+    local found = {}
+    for _, key in ipairs(assert(store:list("{open}"))) do found[key] = true end
+    for i = 1, 6 do assert.is_true(found["{open}" .. i], i) end
+    set.migrate(slot, from, to)
+    set:finish(slot, to)
+    for _, lease in ipairs(leases) do assert.is_true(lease:release()) end
   end)
 
   it("a list shows all keys, of whatever node", function()

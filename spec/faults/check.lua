@@ -61,6 +61,7 @@ end
 check_all(require "spec.faults.etcd")
 check_all(require "spec.faults.queues")
 check_all(require "spec.faults.redis_client")
+check_all(require "spec.faults.redis_cluster")
 check_all(require "spec.faults.zookeeper")
 check_scripts(require "spec.faults.redis_scripts")
 print(("%d faults, %d cannot be put in"):format(count, bad))

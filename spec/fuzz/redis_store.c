@@ -18,12 +18,10 @@
 
 /* Writes what was submitted: the bytes are a list of commands. */
 static void write_all(void) {
-  for (; w.written < w.request_count; w.written++) {
+  while (still_waiting(&w.link) > 0) {
     struct dlk_buf out = {0};
-    struct dlk_redis_req *req = w.requests[w.written];
-    req->got = 0;
-    req->sent = w.now;
-    req->encode(req, &out);
+    MUST(w.link.count < STILL_MOST);
+    const struct dlk_redis_req *req = still_write(&w.link, 0, w.now, &out);
     MUST(!out.failed && out.len > 4 && out.data[0] == '*');
     struct dlk_redis_scan s = {0};
     MUST(req->replies > 0 && dlk_redis_scan(&s, out.data, out.len));
@@ -35,11 +33,11 @@ static void write_all(void) {
 /* The oldest request gets its replies from these bytes; when they do not
  * suffice or are none, the connection is lost. */
 static void reply(const char *p, size_t n) {
-  if (w.written == 0)
+  if (w.link.count == 0)
     return;
   struct dlk_redis_scan s = {0};
   redisReader *reader = redisReaderCreate();
-  struct dlk_redis_req *req = w.requests[0];
+  struct dlk_redis_req *req = w.link.written[0].req;
   redisReply *last = NULL;
   char refusal[200] = "";
   MUST(reader != NULL);
@@ -61,7 +59,7 @@ static void reply(const char *p, size_t n) {
     struct dlk_redis_answer a = {.outcome = DLK_REDIS_ANSWERED};
     a.refusal = refusal[0] ? refusal : NULL;
     a.reply = refusal[0] ? NULL : last;
-    world_take(0)->done(req, &a);
+    still_take(&w.link, 0)->done(req, &a);
   } else {
     world_lose(DLK_UNAVAILABLE);
   }
@@ -230,7 +228,7 @@ static void tell(struct input *in) {
       dlk_buf_add(&text, p + i, 1);
   }
   dlk_buf_add(&text, "", 1);
-  w.events->message(w.store, text.data, text.len - 1);
+  w.link.events->message(w.store, text.data, text.len - 1);
   dlk_buf_free(&text);
 }
 
@@ -249,16 +247,19 @@ static void pass(int64_t ns) {
 /* Of all slots, or of the last one that messages were wanted of. */
 static void subscription(bool stands, bool all) {
   struct dlk_error err;
-  int slot = all ? DLK_REDIS_ANY_SLOT : w.wanted;
-  if (all)
-    w.subscribed = stands;
-  else
-    w.only = stands ? slot : DLK_REDIS_ANY_SLOT;
+  struct still_link *l = &w.link;
+  int slot = all ? DLK_REDIS_ANY_SLOT : l->wanted_slot;
+  MUST(!l->wanted || l->wanted_slot >= 0);
+  l->sharded = !all;
+  l->subscribed = stands;
+  memset(&l->acknowledged, 0, sizeof l->acknowledged);
+  if (slot >= 0)
+    dlk_redis_slots_put(&l->acknowledged, slot, stands);
   if (stands) {
-    w.events->subscribed(w.store, slot);
+    l->events->subscribed(w.store, slot);
   } else {
     dlk_error_set(&err, DLK_UNAVAILABLE, "cut");
-    w.events->unsubscribed(w.store, slot, &err);
+    l->events->unsubscribed(w.store, slot, &err);
   }
 }
 

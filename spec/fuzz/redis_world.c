@@ -1,9 +1,6 @@
 /* See redis_world.h. */
 #include "redis_world.h"
 
-#include "store/redis/conn/cluster.h"
-#include "store/redis/conn/net.h"
-
 struct world w;
 
 /* ---- the host ---- */
@@ -119,70 +116,11 @@ static void stopped(struct dlk_host *host) {
 
 /* ---- the link ---- */
 
-static void link_submit(struct dlk_redis_link *l, struct dlk_redis_req *req) {
-  (void)l;
-  MUST(w.request_count < REQUESTS);
-  w.requests[w.request_count++] = req;
-}
-
-struct dlk_redis_req *world_take(size_t i) {
-  struct dlk_redis_req *req = w.requests[i];
-  memmove(w.requests + i, w.requests + i + 1,
-          (--w.request_count - i) * sizeof w.requests[0]);
-  w.written -= i < w.written;
-  return req;
-}
-
-static bool link_withdraw(struct dlk_redis_link *l, struct dlk_redis_req *req) {
-  (void)l;
-  for (size_t i = w.written; i < w.request_count; i++)
-    if (w.requests[i] == req)
-      return world_take(i) != NULL;
-  return false;
-}
-
-static void link_subscribe(struct dlk_redis_link *link, int slot) {
-  (void)link;
-  MUST(slot >= 0 && slot < (int)DLK_REDIS_SLOTS);
-  w.wanted = slot;
-}
-
-static bool link_subscribed(struct dlk_redis_link *link, int slot) {
-  (void)link;
-  if (slot == DLK_REDIS_ANY_SLOT)
-    return w.subscribed || w.only != DLK_REDIS_ANY_SLOT;
-  return w.subscribed || w.only == slot;
-}
-
-static void link_nothing(struct dlk_redis_link *link) {
-  (void)link;
-}
-
 /* Those that are there now; what is submitted meanwhile stays. */
 void world_lose(enum dlk_code code) {
-  struct dlk_error err;
-  dlk_error_set(&err, code, "cut");
-  for (size_t n = w.request_count; n > 0 && w.request_count > 0; n--) {
-    struct dlk_redis_answer a = {.outcome = w.written > 0 ? DLK_REDIS_UNKNOWN
-                                                          : DLK_REDIS_UNSENT,
-                                 .err = &err};
-    struct dlk_redis_req *req = world_take(0);
-    req->done(req, &a);
-  }
-}
-
-static void link_retreat(struct dlk_redis_link *l, const struct dlk_error *e) {
-  (void)l;
-  MUST(e->code != DLK_OK);
-}
-
-static void link_stop(struct dlk_redis_link *link) {
-  (void)link;
-  w.subscribed = false;
-  w.only = DLK_REDIS_ANY_SLOT;
-  while (w.request_count > 0)
-    world_lose(DLK_CLOSED);
-  w.events->stopped(w.store);
+  for (size_t n = w.link.count; n > 0 && w.link.count > 0; n--)
+    still_lose(&w.link, 0, code);
+  still_refuse(&w.link, code);
 }
 
 struct dlk_redis_link *
@@ -192,34 +130,9 @@ dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
                   const char *channel,
                   const struct dlk_redis_link_events *events, void *arg) {
   (void)host, (void)conf, (void)endpoint, (void)settings, (void)channel;
-  w.events = events;
   w.store = arg;
-  w.link = (struct dlk_redis_link){.submit = link_submit,
-                                   .withdraw = link_withdraw,
-                                   .subscribe = link_subscribe,
-                                   .subscribed = link_subscribed,
-                                   .unsubscribe = link_nothing,
-                                   .retreat = link_retreat,
-                                   .stop = link_stop,
-                                   .destroy = link_nothing,
-                                   .served = true,
-                                   .connections = 1};
-  return &w.link;
-}
-
-/* The world has one server. */
-struct dlk_redis_link *dlk_redis_cluster_new(
-    struct dlk_host *host, const struct dlk_conf *conf, struct dlk_net_tls *tls,
-    const struct dlk_redis_settings *settings, const char *channel,
-    const struct dlk_redis_link_events *events, void *arg) {
-  (void)host;
-  (void)conf;
-  (void)tls;
-  (void)settings;
-  (void)channel;
-  (void)events;
-  (void)arg;
-  return NULL;
+  still_init(&w.link, events, arg);
+  return &w.link.link;
 }
 
 void world_begin(void) {
@@ -234,7 +147,6 @@ void world_begin(void) {
                                        .connect_timeout = DLK_SEC};
   struct dlk_error err;
   memset(&w, 0, sizeof w);
-  w.wanted = w.only = DLK_REDIS_ANY_SLOT;
   w.now = 1000 * DLK_SEC;
   w.host = (struct dlk_host){.abi = DLK_STORE_ABI,
                              .now = host_now,
@@ -255,7 +167,8 @@ void world_begin(void) {
 void world_end(void) {
   if (w.asked_count > 0) {
     dlk_redis_store.stop(w.store);
-    MUST(w.stopped && w.open == 0 && w.request_count == 0 && w.busy == 0);
+    MUST(w.stopped && w.open == 0 && w.busy == 0);
+    MUST(w.link.count == 0 && still_waiting(&w.link) == 0);
     MUST(dlk_heap_first(&w.timers) == NULL);
   }
   dlk_redis_store.destroy(w.store);

@@ -8,13 +8,13 @@
 
 #include "core/heap.h"
 #include "input.h"
+#include "still_link.h"
 #include "store/redis/op/try.h"
 #include "store/redis/redis.h"
 #include "store/redis/wire/codec.h"
 
 #define LEASES 64
 #define OPS 128
-#define REQUESTS 8192
 
 struct slot {
   struct dlk_lease lease; /* first */
@@ -34,20 +34,16 @@ struct asked {
 
 struct world {
   struct dlk_host host;
-  struct dlk_redis_link link;
-  const struct dlk_redis_link_events *events;
+  struct still_link link;
   void *store;
   struct dlk_heap timers;
   int64_t now;
   uint64_t random;
   int busy, open;
-  bool stopped, subscribed; /* to all slots */
-  int wanted, only;         /* a slot that was asked for; the one there is */
+  bool stopped;
   struct slot slots[LEASES];
   struct asked asked[OPS];
   size_t slot_count, asked_count;
-  struct dlk_redis_req *requests[REQUESTS];
-  size_t request_count, written; /* the first so many were written */
   char detached[600];
   size_t detached_len;
 };
@@ -58,8 +54,6 @@ extern struct world w;
 void world_begin(void);
 /* Stops the store if it was used; nothing is left then. */
 void world_end(void);
-/* Takes the i-th request out of the list. */
-struct dlk_redis_req *world_take(size_t i);
 /* The connection is lost, and with it all requests that are there now. */
 void world_lose(enum dlk_code code);
 

@@ -10,13 +10,10 @@
 
 local faults = require "spec.faults.redis_client"
 local lot = require "spec.support.lot"
-local process = require "spec.support.process"
-local program = require "spec.sim.program"
 local redis_crowd = require "spec.sim.redis_crowd"
-local redis_model = require "spec.sim.redis_model"
+local redis_machine = require "spec.sim.redis_machine"
 local redis_network = require "spec.sim.redis_network"
 local seeds = require "spec.sim.seeds"
-local server = require "spec.support.server"
 
 local COUNT = tonumber(os.getenv("DLOCK_SIM_NETWORK")) or 40
 local ENOUGH = 3000 -- histories in which a fault must show
@@ -26,53 +23,15 @@ local ENOUGH = 3000 -- histories in which a fault must show
 local is_mine = lot.draw("faults of the network", 24)
 local LONG = os.getenv("DLOCK_LONG") == "1"
 
--- What is ours, but for what talks to sockets and what is a thread: see
--- spec/sim/redis_host.h.
-local LEFT_OUT = { net = true, conn = true, sock = true,
-  handshake = true, sentinel = true, cluster = true, nodes = true,
-  thread = true, tls = true }
-local SOURCES = {}
-for _, name in ipairs { "client", "host", "link", "reply", "system", "wire" } do
-  SOURCES[#SOURCES + 1] = "spec/sim/redis_" .. name .. ".c"
-end
-local list = assert(io.popen("find csrc/core csrc/loop csrc/engine "
-  .. "csrc/net csrc/store/kit csrc/store/redis -name '*.c' | LC_ALL=C sort"))
-for path in list:lines() do
-  if not LEFT_OUT[path:match("([%w_]+)%.c$")] then
-    SOURCES[#SOURCES + 1] = path
-  end
-end
-list:close()
-
-local function package_flags(name)
-  local status, text = process.run {
-    command = { "pkg-config", "--cflags", name } }
-  assert(status == 0, name .. " is not known to pkg-config")
-  return (text:gsub("%s+$", ""))
-end
-
 describe("simulated network", function()
-  local dir, texts, flags
+  local machines
 
-  setup(function()
-    dir = server.new_dir()
-    texts = redis_model.texts(dir .. "/redis_scripts.h")
-    local lua = rawget(_G, "jit") and "luajit"
-      or _VERSION:gsub("Lua ", "lua")
-    flags = ("-O0 -g0 -fPIC -DTHREADED -I%s %s %s %s"):format(dir,
-      package_flags(lua), package_flags("hiredis"), package_flags("libuv"))
-  end)
-
-  teardown(function()
-    server.remove_dir(dir)
-  end)
+  setup(function() machines = redis_machine.new() end)
+  teardown(function() machines:remove() end)
 
   local function client(name, fault)
-    local path = program.build(dir, name .. ".so", SOURCES,
-      fault, flags,
-      "-shared -pthread -Wl,-z,nodelete -Wl,-Bsymbolic -lhiredis -luv", true)
-    local machine = assert(package.loadlib(path, "luaopen_redis_client"))()
-    return machine, redis_network.world(machine, texts)
+    local machine = machines:load(name, fault)
+    return machine, redis_network.world(machine, machines.texts)
   end
 
   it("never has two holders, strands no waiter and leaves nothing", function()

@@ -3,9 +3,10 @@
  * to be written, says later how it ended, hands in messages, and moves the
  * time; see spec/sim/redis_network.lua.
  *
- *   client.new(seed, resident, lingers)  a process, which may not have the
- *                           server drop its old connections; all of the
- *                           following are methods
+ *   client.new(seed, resident, lingers, routed)  a process, which may not have
+ *                           the server drop its old connections, or whose
+ *                           store is a cluster's; all of the following are
+ *                           methods
  *   acquire(key, ttl, units, cap, wait, renew, handoffs, timeout,
  *           max_hold or nothing) -> id
  *   attach(text, renew) -> id
@@ -27,8 +28,9 @@
  *   close()                 the process dies
  *
  * Its network is in redis_wire.c. client.scripts() gives the scripts' texts by
- * their digest; client.time(ns) sets the time of all; client.deadline(sent,
- * ttl) says until when such a lease counts. Times are nanoseconds. */
+ * their digest; client.slot(key) its slot; client.time(ns) sets the time of
+ * all; client.deadline(sent, ttl) says until when such a lease counts. Times
+ * are nanoseconds. */
 #include "redis_client.h"
 
 #include <stdlib.h>
@@ -59,15 +61,26 @@ static int l_time(lua_State *L) {
 /* The text of each script by the name that the server knows it under. */
 static int l_scripts(lua_State *L) {
   lua_newtable(L);
-  for (int i = 0; i < DLK_REDIS_SCRIPTS; i++) {
-    lua_pushstring(L, dlk_redis_scripts[i].sha);
-    lua_pushlstring(L, dlk_redis_scripts[i].text, dlk_redis_scripts[i].len);
+  for (int i = 0; i < 2 * DLK_REDIS_SCRIPTS; i++) {
+    const struct dlk_redis_script_source *s =
+        i < DLK_REDIS_SCRIPTS ? &dlk_redis_scripts[i]
+                              : &dlk_redis_shard_scripts[i - DLK_REDIS_SCRIPTS];
+    lua_pushstring(L, s->sha);
+    lua_pushlstring(L, s->text, s->len);
     lua_rawset(L, -3);
   }
   return 1;
 }
 
+static int l_slot(lua_State *L) {
+  size_t len;
+  const char *key = luaL_checklstring(L, 1, &len);
+  lua_pushinteger(L, (lua_Integer)dlk_redis_slot(key, len));
+  return 1;
+}
+
 static int l_new(lua_State *L) {
+  lua_settop(L, 4);
   struct client **box = lua_newuserdata(L, sizeof *box);
   *box = NULL;
   luaL_getmetatable(L, NAME);
@@ -75,8 +88,9 @@ static int l_new(lua_State *L) {
   struct client *c = calloc(1, sizeof *c);
   if (!c)
     sim_die("out of memory");
-  sim_client_init(c, (uint64_t)luaL_checknumber(L, 1), lua_toboolean(L, 2));
-  c->link.may_linger = lua_toboolean(L, 3);
+  sim_client_init(c, (uint64_t)luaL_checknumber(L, 1), lua_toboolean(L, 2),
+                  lua_toboolean(L, 4));
+  sim_store(c)->link->may_linger = lua_toboolean(L, 3);
   *box = c;
   return 1;
 }
@@ -225,7 +239,7 @@ static int l_knows(lua_State *L) {
   struct client *c = sim_client_check(L);
   size_t len;
   const char *token = luaL_checklstring(L, 2, &len);
-  struct dlk_redis_tokens *tokens = &((struct dlk_redis *)c->arg)->tokens;
+  struct dlk_redis_tokens *tokens = &sim_store(c)->tokens;
   lua_pushboolean(L, dlk_redis_token_find(tokens, token, len) != NULL);
   return 1;
 }
@@ -362,11 +376,9 @@ int luaopen_redis_client(lua_State *L) {
   lua_pushvalue(L, -1);
   lua_setfield(L, -2, "__index");
   lua_newtable(L);
-  static const luaL_Reg functions[] = {{"new", l_new},
-                                       {"scripts", l_scripts},
-                                       {"time", l_time},
-                                       {"deadline", l_deadline},
-                                       {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"new", l_new},   {"scripts", l_scripts},   {"slot", l_slot},
+      {"time", l_time}, {"deadline", l_deadline}, {NULL, NULL}};
   add(L, functions);
   return 1;
 }

@@ -19,9 +19,9 @@ function crowd.new(client, world, processes, each, ttl)
   c:set_server_time()
   c.db:call("SET", KEY, "foreign")
   for i = 1, processes do
-    local node = { n = i, epoch = 1, up = true, arrived = 0, answered = 0,
-      flying = {}, asked = {}, subscription = 0, dead = {}, away = 0,
+    local node = { n = i, asked = {}, away = 0,
       machine = client.new(3 * i, false, false) }
+    node.wires = { c:connect(node, 1, c.server, true) }
     c.nodes[i] = node
     c:to(node, function()
       for _ = 1, each do
@@ -39,9 +39,9 @@ function crowd:pass(seconds) self:run(self.now + seconds * SEC) end
 function crowd:check_holders() end
 
 -- Writes down who asks, and when that was written.
-function crowd:flush(node)
-  if node.machine:requests()[1] then self.wrote[node] = self.now end
-  return network.flush(self, node)
+function crowd:flush(wire)
+  if wire.node.machine:waits(1) then self.wrote[wire.node] = self.now end
+  return network.flush(self, wire)
 end
 
 function crowd:was_run(script, arguments, reply)
@@ -73,12 +73,14 @@ function crowd:hang(i) self.nodes[i].stopped = 1e6 * SEC end
 
 function crowd:kill(i)
   self:bury(self.nodes[i])
-  self:listeners(self.nodes[i].channel, -1)
+  self:listeners(self.nodes[i].wires[1], -1)
 end
 
 -- All have their subscription anew.
 function crowd:subscribe_anew()
-  for _, node in ipairs(self.nodes) do self:cut_subscription(node, 0) end
+  for _, node in ipairs(self.nodes) do
+    self:cut_subscription(node.wires[1], 0)
+  end
 end
 
 function crowd:close()

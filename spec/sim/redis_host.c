@@ -65,7 +65,7 @@ static void forgotten(const struct dlk_lease *lease) {
   if (!h->token.node.queued)
     return;
   sim_complain("a lease that is over is still listened for");
-  struct dlk_redis *s = sim_running->arg;
+  struct dlk_redis *s = sim_store(sim_running);
   dlk_redis_token_drop(&s->tokens, &h->token);
 }
 
@@ -130,7 +130,7 @@ static void lost(struct dlk_host *host, struct dlk_lease *lease,
 static struct dlk_hold *named(struct client *c, const char *text, size_t len) {
   if (len < 3 || text[0] != 'b')
     return NULL;
-  struct dlk_redis *s = c->arg;
+  struct dlk_redis *s = sim_store(c);
   struct dlk_redis_token *t =
       dlk_redis_token_find(&s->tokens, text + 2, len - 2);
   struct dlk_redis_hold *h = t ? dlk_redis_hold_by(t) : NULL;
@@ -155,13 +155,14 @@ void sim_client_look(struct client *c) {
   c->broken_count = kept;
 }
 
-void sim_client_hear(struct client *c, const char *text, size_t len) {
+void sim_client_hear(struct client *c, const struct still_link *by,
+                     const char *text, size_t len) {
   struct dlk_hold *h = named(c, text, len);
   if (h && c->broken_count < BAG) {
     dlk_hold_ref(h);
     c->broken[c->broken_count++] = h;
   }
-  c->events->message(c->arg, text, len);
+  by->events->message(by->arg, text, len);
 }
 
 /* ---- life ---- */
@@ -174,26 +175,36 @@ static const struct dlk_store_type *watched(void) {
   return &type;
 }
 
-void sim_client_init(struct client *c, uint64_t seed, bool resident) {
+struct dlk_redis *sim_store(const struct client *c) {
+  return c->engine->store;
+}
+
+void sim_client_init(struct client *c, uint64_t seed, bool resident,
+                     bool routed) {
   struct dlk_error err;
-  static const struct dlk_addr addr = {"simulated", 6379};
+  static const struct dlk_addr one = {"simulated", 6379};
+  static const struct dlk_addr nodes[] = {
+      {"s1", 6379}, {"s2", 6379}, {"s3", 6379}};
   /* Some processes count on replicas. */
   const struct dlk_option waits = {.name = "wait_replicas",
                                    .number = seed % 3 == 1};
   const struct dlk_conf conf = {.shown = "redis://simulated",
                                 .options = {&waits, 1},
-                                .scheme = "redis",
-                                .hosts = &addr,
-                                .host_count = 1,
+                                .scheme = routed ? "redis+cluster" : "redis",
+                                .hosts = routed ? nodes : &one,
+                                .host_count = routed ? 3 : 1,
                                 .path = "",
                                 .prefix = "",
                                 .connect_timeout = 3 * DLK_SEC,
                                 .io_timeout = 2 * DLK_SEC};
   c->random = seed * 2654435761u + 88172645463325252u;
   sim_running = c;
+  c->routed = routed;
   c->engine = dlk_engine_new(watched(), &conf, "me", &err);
   if (!c->engine)
     sim_die(err.text);
+  if (routed)
+    sim_router_watch(c);
   c->engine->host.done = done;
   c->engine->host.renewed = renewed;
   c->engine->host.renew_failed = renew_failed;
@@ -202,14 +213,23 @@ void sim_client_init(struct client *c, uint64_t seed, bool resident) {
     dlk_engine_resident(c->engine);
 }
 
+static bool is_asked_for(const struct client *c) {
+  for (int i = 0; i < c->link_count; i++) {
+    const struct server_link *l = c->links[i];
+    if (l && (l->still.count > 0 || still_waiting(&l->still) > 0))
+      return true;
+  }
+  return false;
+}
+
 bool sim_client_quiet(struct client *c) {
-  const struct dlk_redis *s = c->arg;
-  return c->request_count == 0 && s->orphan_count == 0;
+  return !is_asked_for(c) && !sim_router_works(c) &&
+         sim_store(c)->orphan_count == 0;
 }
 
 const char *sim_client_left(struct client *c) {
   const struct dlk_engine *e = c->engine;
-  const struct dlk_redis *s = c->arg;
+  const struct dlk_redis *s = sim_store(c);
   if (!dlk_engine_used(e))
     return NULL;
   if (c->ops.count > 0 || !dlk_list_empty(&e->work.ops))
@@ -222,7 +242,8 @@ const char *sim_client_left(struct client *c) {
     return "a token that is listened for";
   if (!dlk_list_empty(&s->waits) || !dlk_list_empty(&s->watches))
     return "a wait";
-  if (s->orphan_count > 0 || e->work.busy > 0 || c->request_count > 0)
+  if (s->orphan_count > 0 || e->work.busy > 0 || is_asked_for(c) ||
+      sim_router_works(c))
     return "something to take back";
   return dlk_list_empty(&e->local->all) ? NULL : "a queue of its own";
 }

@@ -1,89 +1,17 @@
-/* See redis_host.h. The link writes nothing: what is submitted waits until
- * the simulation takes it, and ends when the simulation says so. */
+/* See redis_host.h. What a cluster's router owes to its nodes is looked at
+ * where it gives a request to one of them:
+ * - a request of a slot goes to the node that was told last to have it, but for
+ *   one that ASK sends on;
+ * - after six redirects it pauses, for 5 ms at first and 100 ms at last. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "net/tls.h"
 #include "redis_host.h"
 #include "store/redis/conn/cluster.h"
-#include "store/redis/conn/net.h"
 #include "store/redis/conn/sentinel.h"
 
-static struct client *linked(struct dlk_redis_link *link) {
-  return DLK_CONTAINER(link, struct client, link);
-}
-
-static void link_submit(struct dlk_redis_link *link,
-                        struct dlk_redis_req *req) {
-  struct client *c = linked(link);
-  if (c->request_count == REQUESTS)
-    sim_die("too many requests");
-  c->requests[c->request_count++] = (struct request){++c->last_id, req, false};
-}
-
-void sim_request_forget(struct client *c, size_t i) {
-  memmove(c->requests + i, c->requests + i + 1,
-          (--c->request_count - i) * sizeof c->requests[0]);
-}
-
-void sim_request_lose(struct client *c, size_t at, enum dlk_code code) {
-  struct dlk_redis_req *req = c->requests[at].req;
-  bool written = c->requests[at].written;
-  struct dlk_error err;
-  dlk_error_set(&err, code, "cut");
-  sim_request_forget(c, at);
-  struct dlk_redis_answer a = {
-      .outcome = written ? DLK_REDIS_UNKNOWN : DLK_REDIS_UNSENT, .err = &err};
-  req->done(req, &a);
-}
-
-static bool link_withdraw(struct dlk_redis_link *link,
-                          struct dlk_redis_req *req) {
-  struct client *c = linked(link);
-  for (size_t i = 0; i < c->request_count; i++) {
-    if (c->requests[i].req != req || c->requests[i].written)
-      continue;
-    sim_request_forget(c, i);
-    return true;
-  }
-  return false;
-}
-
-static void link_subscribe(struct dlk_redis_link *link, int slot) {
-  if (slot < 0)
-    sim_complain("messages are wanted of no slot");
-  linked(link)->wanted = true;
-}
-
-static bool link_subscribed(struct dlk_redis_link *link, int slot) {
-  (void)slot;
-  return linked(link)->subscribed;
-}
-
-static void link_unsubscribe(struct dlk_redis_link *link) {
-  linked(link)->wanted = false;
-}
-
-static void link_retreat(struct dlk_redis_link *link,
-                         const struct dlk_error *why) {
-  (void)why;
-  linked(link)->retreating = true;
-}
-
-static bool link_prompt(struct dlk_redis_link *link) {
-  struct client *c = linked(link);
-  return !c->retreating && (c->subscribed || !c->wanted);
-}
-
-static void link_stop(struct dlk_redis_link *link) {
-  struct client *c = linked(link);
-  while (c->request_count > 0)
-    sim_request_lose(c, 0, DLK_CLOSED);
-  c->events->stopped(c->arg);
-}
-
-static void link_destroy(struct dlk_redis_link *link) {
-  (void)link;
-}
+#define HOPS 5
 
 struct dlk_net_endpoint *dlk_redis_sentinel_new(struct dlk_host *host,
                                                 const struct dlk_conf *conf,
@@ -107,21 +35,94 @@ void dlk_net_tls_free(struct dlk_net_tls *tls) {
   (void)tls;
 }
 
-/* No URL of the simulation names a cluster. */
-struct dlk_redis_link *
-dlk_redis_cluster_new(struct dlk_host *host, const struct dlk_conf *conf,
-                      struct dlk_net_tls *tls,
-                      const struct dlk_redis_settings *settings,
-                      const char *channel,
-                      const struct dlk_redis_link_events *events, void *arg) {
-  (void)host;
-  (void)conf;
-  (void)tls;
-  (void)settings;
-  (void)channel;
-  (void)events;
-  (void)arg;
+/* ---- the way of a request of the store ---- */
+
+static struct way *way_of(struct client *c, const struct dlk_redis_req *req) {
+  for (size_t i = 0; i < WAYS; i++)
+    if (c->ways[i].req == req)
+      return &c->ways[i];
   return NULL;
+}
+
+bool sim_router_works(const struct client *c) {
+  for (size_t i = 0; i < WAYS; i++)
+    if (c->ways[i].req)
+      return true;
+  return false;
+}
+
+static void over(struct dlk_redis_req *req, const struct dlk_redis_answer *a) {
+  struct way *w = way_of(sim_running, req);
+  w->req = NULL;
+  req->done = w->done;
+  req->done(req, a);
+}
+
+static void submit(struct dlk_redis_link *link, struct dlk_redis_req *req) {
+  struct client *c = sim_running;
+  struct way *w = way_of(c, NULL);
+  if (!w)
+    sim_die("too many requests");
+  if (way_of(c, req))
+    sim_complain("a request is submitted that is under way");
+  *w = (struct way){.req = req, .done = req->done};
+  req->done = over;
+  c->router.submit(link, req);
+}
+
+static bool withdraw(struct dlk_redis_link *link, struct dlk_redis_req *req) {
+  struct way *w = way_of(sim_running, req);
+  if (!w || !sim_running->router.withdraw(link, req))
+    return false;
+  w->req = NULL;
+  req->done = w->done;
+  return true;
+}
+
+void sim_router_watch(struct client *c) {
+  struct dlk_redis_link *link = sim_store(c)->link;
+  c->router = *link;
+  link->submit = submit;
+  link->withdraw = withdraw;
+}
+
+static int64_t pauses(unsigned count) {
+  int64_t sum = 0, span = 5 * DLK_MS;
+  for (unsigned i = 0; i < count;
+       i++, span = span < 50 * DLK_MS ? 2 * span : 100 * DLK_MS)
+    sum += span;
+  return sum;
+}
+
+void sim_redirected(struct client *c, const struct dlk_redis_req *req,
+                    const char *text) {
+  struct way *w = way_of(c, req);
+  int slot;
+  if (sscanf(text, "MOVED %d %63[^:]", &slot, c->told) != 2 &&
+      strncmp(text, "ASK ", 4) != 0 && strncmp(text, "TRYAGAIN", 8) != 0)
+    return;
+  if (!w)
+    return;
+  w->since = w->redirects ? w->since : sim_time;
+  if (sim_time - w->since < pauses(w->redirects++ / (HOPS + 1)))
+    sim_complain("a request is redirected on and on without a pause");
+}
+
+static void submits(struct still_link *s, struct dlk_redis_req *req) {
+  struct client *c = sim_running;
+  const struct server_link *l = (struct server_link *)(void *)s;
+  bool is_asked_for_map = !req->route.node;
+  if (!is_asked_for_map && req->slot >= 0 && !req->route.asks && c->told[0] &&
+      strcmp(c->told, l->host) != 0)
+    sim_complain("a request goes to a node that was told to lack its slot");
+}
+
+/* ---- links ---- */
+
+static void destroys(struct still_link *s) {
+  struct server_link *l = (struct server_link *)(void *)s;
+  sim_running->links[l->number] = NULL;
+  free(l);
 }
 
 struct dlk_redis_link *
@@ -131,22 +132,25 @@ dlk_redis_net_new(struct dlk_host *host, const struct dlk_conf *conf,
                   const char *channel,
                   const struct dlk_redis_link_events *events, void *arg) {
   struct client *c = sim_running;
+  struct server_link *l = calloc(1, sizeof *l);
   (void)host;
   (void)conf;
-  (void)endpoint;
-  (void)settings;
-  c->events = events;
-  c->arg = arg;
-  c->channel = channel;
-  c->link = (struct dlk_redis_link){.submit = link_submit,
-                                    .withdraw = link_withdraw,
-                                    .subscribe = link_subscribe,
-                                    .subscribed = link_subscribed,
-                                    .unsubscribe = link_unsubscribe,
-                                    .retreat = link_retreat,
-                                    .prompt = link_prompt,
-                                    .stop = link_stop,
-                                    .destroy = link_destroy};
-  c->link.served = true;
-  return &c->link;
+  (void)channel;
+  if (!l)
+    sim_die("out of memory");
+  still_init(&l->still, events, arg);
+  l->still.destroys = destroys;
+  l->host =
+      DLK_CONTAINER(endpoint, struct dlk_net_fixed, endpoint)->address.host;
+  if (c->link_count == LINKS)
+    sim_die("too many links");
+  l->number = c->link_count++;
+  c->links[l->number] = l;
+  if (!settings->cluster)
+    return &l->still.link;
+  l->still.submits = submits;
+  l->still.sharded = true;
+  l->still.up = l->still.link.served = false;
+  l->still.link.connections = 0;
+  return &l->still.link;
 }

@@ -391,8 +391,10 @@ function commands.PUBLISH(db, channel, text)
   return listeners + db.patterns
 end
 
+commands.SPUBLISH = commands.PUBLISH
+
 function commands.PUBSUB(db, what, ...)
-  if what ~= "NUMSUB" then
+  if what ~= "NUMSUB" and what ~= "SHARDNUMSUB" then
     fail("ERR syntax error")
   end
   local out = {}
@@ -414,7 +416,7 @@ function model:call(name, ...)
     error({ unknown = "the model of Redis does not know " .. list[1] }, 0)
   end
   self.calls = self.calls + 1
-  if not self.replicates and list[1] ~= "PUBLISH" then
+  if not self.replicates and not list[1]:find("PUBLISH$") then
     error({ unknown = "replicas would miss " .. list[1] }, 0)
   end
   return run(self, unpack(list, 2))

@@ -28,7 +28,7 @@ local agents = require "spec.sim.redis_agents"
 local promises = require "spec.sim.redis_promises"
 local random = require "spec.sim.random"
 local redis_model = require "spec.sim.redis_model"
-local server = require "spec.sim.redis_server"
+local redis_server = require "spec.sim.redis_server"
 
 local network = {}
 network.__index = network
@@ -39,7 +39,7 @@ local IO_TIMEOUT = 2 * SEC
 
 agents(network, HEALTHY)
 promises(network, FAULTY)
-server(network, FAULTY)
+redis_server(network, FAULTY)
 
 local function wrong(...)
   error({ wrong = string.format(...) }, 0)
@@ -56,7 +56,7 @@ function network.new(client, world, seed, lax, telling)
     released = {}, left = {}, detached = {}, queued = {}, holding = {},
     forgotten = {}, fence = 0, newest = 0, exclusive_fence = 0, guarded = 0,
     writes = 0, last = 0, seed = seed, lax = lax, telling = telling, log = {},
-    kind = seed % 3, lingers = seed % 5 == 4 }, network)
+    kind = seed % 3, lingers = seed % 5 == 4, server = {} }, network)
   n.rate = 1 + (n.r:next() - 0.5) * 0.01
   return n
 end
@@ -92,18 +92,25 @@ function network:healthy()
   return self.now > FAULTY
 end
 
+-- One link of a process: its connections to a server, by the link's number.
+function network:connect(node, k, server, up)
+  return { node = node, k = k, server = server, epoch = 1, up = up,
+    arrived = 0, answered = 0, flying = {}, subscription = 0, dead = {} }
+end
+
 -- Somebody's process. Those with a short ttl may die; the others keep the
 -- lock long if anybody forgets it for them. The first two are event loops, in
 -- the first of which four want the lock, so that it is handed on locally.
 function network:join(i)
   self.joined = (self.joined or 0) + 1
   local mortal, resident = i % 2 == 0, i <= 2
-  local node = { n = i, mortal = mortal, resident = resident, epoch = 1,
-    up = true, arrived = 0, answered = 0, flying = {}, asked = {},
-    subscription = 0, dead = {}, away = 0,
+  local node = { n = i, mortal = mortal, resident = resident, asked = {},
+    away = 0,
     ttl = mortal and math.floor(self:between(0.3, 3) * SEC) or 30 * SEC,
     machine = self.client.new(self.seed * 1000 + self.joined, resident,
-      self.lingers) }
+      self.lingers, self.routed) }
+  node.wires = self.routed and {} or { self:connect(node, 1, self.server,
+    true) }
   self.nodes[i] = node
   for _ = 1, i == 1 and 4 or 1 do
     self:agent(node)
@@ -111,59 +118,64 @@ function network:join(i)
   self:maybe_trouble(node)
 end
 
+-- The links that a process has now.
+function network:wires(node) return node.wires end
+
 -- ---- messages ----
 
-function network:send_message(node, text)
+function network:send_message(wire, text)
+  local node = wire.node
   local copies = not self:healthy() and self:chance(0.1) and 2 or 1
   for _ = 1, copies do
     local delay = self:between(0.05, 1) * MS
     if not self:healthy() and self:chance(0.2) then
       delay = self:between(0.1, 6) * SEC
     end
-    local subscription = node.subscription
+    local subscription = wire.subscription
     self:at(self.now + delay, function()
-      if subscription ~= node.subscription and self:chance(0.5) then
+      if subscription ~= wire.subscription and self:chance(0.5) then
         return
       end
-      self:to(node, function()
+      self:on(wire, function()
         self:say("%d hears %s", node.n, text:sub(1, 52))
-        node.machine:message(text)
+        node.machine:message(wire.k, text)
       end)
     end)
   end
 end
 
 -- There is none to be had now.
-local function no_subscription(self, node)
-  self:to(node, function()
-    node.machine:deny(self:denies() and "denied" or "unavailable")
+local function no_subscription(self, wire)
+  self:on(wire, function()
+    wire.node.machine:deny(wire.k, self:denies() and "denied" or "unavailable")
   end)
   self:at(self.now + self:between(10, 200) * MS, function()
-    node.subscribing = false
-    self:to(node, function() end)
+    wire.subscribing = false
+    self:to(wire.node, function() end)
   end)
 end
 
-function network:subscribe(node)
-  if node.subscribing or not node.machine:wanted() then
+function network:subscribe(wire)
+  local node = wire.node
+  if wire.subscribing or not node.machine:wanted(wire.k) then
     return
   end
-  node.subscribing = true
+  wire.subscribing = true
   node.channel = node.machine:channel()
   local delay = self:healthy() and 1 or self:chance(0.1) and 400 or 1
   self:at(self.now + delay * self:between(0.2, 1) * MS, function()
     if node.gone then
       return
-    elseif self:down() or self:denies() then
-      return no_subscription(self, node)
+    elseif self:down(wire.server) or self:denies() then
+      return no_subscription(self, wire)
     end
-    self:listen(node)
-    node.subscribed = true
-    local subscription = node.subscription
+    self:listen(wire)
+    wire.subscribed = true
+    local subscription = wire.subscription
     self:at(self.now + self:between(0.1, 1) * MS, function()
-      self:to(node, function()
-        if subscription == node.subscription then
-          node.machine:heard()
+      self:on(wire, function()
+        if subscription == wire.subscription then
+          node.machine:heard(wire.k)
         end
       end)
     end)
@@ -171,21 +183,21 @@ function network:subscribe(node)
 end
 
 -- late: when the server notices; nil: at once, or later.
-function network:cut_subscription(node, late)
-  if not node.subscribed then
+function network:cut_subscription(wire, late)
+  if not wire.subscribed then
     return
   end
-  self:say("%d's subscription is cut", node.n)
-  node.subscribed = false
-  node.subscription = node.subscription + 1
+  self:say("%d's subscription is cut", wire.node.n)
+  wire.subscribed = false
+  wire.subscription = wire.subscription + 1
   late = late or self:chance(0.5) and 0 or self:between(0, 2) * SEC
-  local elsewhere = node.elsewhere
+  local elsewhere = wire.elsewhere
   self:at(self.now + late, function()
-    self:listeners(node.channel, -1, elsewhere)
+    self:listeners(wire, -1, elsewhere)
   end)
-  self:to(node, function()
-    node.machine:deafen()
-    node.subscribing = false
+  self:on(wire, function()
+    wire.node.machine:deafen(wire.k)
+    wire.subscribing = false
   end)
 end
 
@@ -200,61 +212,67 @@ function network:delay()
   return self:between(0.05, self:chance(0.1) and 200 or 1) * MS
 end
 
-function network:arrive(node, epoch, start, id, bytes)
-  if node.dead[epoch] or start ~= self.restarts then -- nobody has it
+function network:arrive(wire, epoch, start, id, bytes)
+  local server = wire.server
+  if wire.dead[epoch] or start ~= server.restarts then -- nobody has it
     return
-  elseif self:stands_still() then
-    return self:at(self.still, function()
-      self:arrive(node, epoch, start, id, bytes)
+  elseif self:stands_still(server) then
+    return self:at(server.still, function()
+      self:arrive(wire, epoch, start, id, bytes)
     end)
   end
-  local replies = self:execute(bytes, node)
-  node.answered = math.max(node.answered, self.now + self:delay())
-  self:at(node.answered, function()
-    self:to(node, function()
-      if epoch == node.epoch and node.flying[id] then
-        node.flying[id] = nil
-        node.machine:answer(id, replies)
+  local replies = self:execute(bytes, wire)
+  wire.answered = math.max(wire.answered, self.now + self:delay())
+  self:at(wire.answered, function()
+    self:on(wire, function()
+      if epoch == wire.epoch and wire.flying[id] then
+        wire.flying[id] = nil
+        self:answer(wire, id, replies)
       end
     end)
   end)
+end
+
+function network:answer(wire, id, replies)
+  wire.node.machine:answer(wire.k, id, replies)
 end
 
 -- Whoever waits too long for an answer gives the connection up.
-local function await(self, node, id, epoch)
+local function await(self, wire, id, epoch)
   self:at(self.now + IO_TIMEOUT + MS, function()
-    self:to(node, function()
-      if epoch == node.epoch and node.flying[id] then
-        self:cut(node)
+    self:on(wire, function()
+      if epoch == wire.epoch and wire.flying[id] then
+        self:cut(wire)
       end
     end)
   end)
 end
 
-function network:flush(node)
-  if not node.up then
+function network:flush(wire)
+  local machine, k = wire.node.machine, wire.k
+  if not wire.up then
     return
-  elseif node.machine:retreats() then -- it writes nothing more on this one
-    if not next(node.flying) then
-      self:cut(node)
+  elseif machine:retreats(k) then -- it writes nothing more on this one
+    if not next(wire.flying) then
+      self:cut(wire)
     end
     return
   end
-  for _, id in ipairs(node.machine:requests()) do
-    local bytes, epoch = node.machine:write(id), node.epoch
-    local start = self.restarts
-    node.flying[id] = true
+  while machine:waits(k) do
+    local id, bytes = machine:write(k)
+    local epoch, start = wire.epoch, wire.server.restarts
+    wire.flying[id] = true
     local delay = self:delay()
-    node.arrived = math.max(node.arrived, self.now + delay)
+    wire.arrived = math.max(wire.arrived, self.now + delay)
     if delay > 5 * MS and self:chance(0.3) then -- what is slow is cut
       self:at(self.now + delay * self.r:next(), function()
-        self:cut(node)
+        self:cut(wire)
       end)
     end
-    self:at(node.arrived, function()
-      self:arrive(node, epoch, start, id, bytes)
+    self:at(wire.arrived, function()
+      self:arrive(wire, epoch, start, id, bytes)
     end)
-    await(self, node, id, epoch)
+    await(self, wire, id, epoch)
   end
 end
 
@@ -269,57 +287,46 @@ end
 
 -- What is under way may still arrive until the server has dropped the old
 -- connection, unless it was lost with it.
-function network:cut(node)
-  if not node.up then
+function network:cut(wire)
+  local machine, k = wire.node.machine, wire.k
+  if not wire.up then
     return
   end
-  self:say("%d's connection is cut", node.n)
-  local epoch = node.epoch
-  node.up = false
+  self:say("%d's connection is cut", wire.node.n)
+  local epoch = wire.epoch
+  wire.up = false
   if self:chance(0.5) then
-    node.dead[epoch] = true
+    wire.dead[epoch] = true
   end
-  self:to(node, function()
-    local lost = sorted(node.flying)
-    node.flying = {}
+  self:on(wire, function()
+    local lost = sorted(wire.flying)
+    wire.flying = {}
+    machine:down(k)
     for _, id in ipairs(lost) do
-      node.machine:lose(id)
+      if machine:has(k) then machine:lose(k, id) end
     end
   end)
-  self:reconnect(node, epoch)
+  self:reconnect(wire, epoch)
 end
 
--- Not written, and not worth waiting for; unless it was withdrawn when an
--- earlier one was refused.
-function network:turn_away(node, id)
-  for _, waiting in ipairs(node.machine:requests()) do
-    if waiting == id then
-      return node.machine:lose(id)
-    end
-  end
-end
-
-function network:reconnect(node, epoch)
+function network:reconnect(wire, epoch)
+  local node, machine = wire.node, wire.node.machine
   local delay = self:between(1, self:chance(0.3) and 2500 or 50) * MS
   self:at(self.now + delay, function()
-    if node.gone then
+    if node.gone or not machine:has(wire.k) then
       return
-    elseif self:down() or self.now < node.away
+    elseif self:down(wire.server) or self.now < node.away
         or not self:healthy() and self:chance(0.3) then
-      self:to(node, function()
-        for _, id in ipairs(node.machine:requests()) do
-          self:turn_away(node, id)
-        end
-      end)
-      return self:reconnect(node, epoch)
+      self:on(wire, function() machine:refuse(wire.k) end)
+      return self:reconnect(wire, epoch)
     end
-    self:to(node, function()
+    self:on(wire, function()
       if self.lax ~= "kill" and not self.lingers then
-        node.dead[epoch] = true
+        wire.dead[epoch] = true
       end
-      node.epoch, node.up = epoch + 1, true
-      node.arrived, node.answered = self.now, self.now
-      node.machine:returned(node.epoch % 3 == 0)
+      wire.epoch, wire.up = epoch + 1, true
+      wire.arrived, wire.answered = self.now, self.now
+      machine:returned(wire.k, wire.epoch % 3 == 0)
       self:say("%d is connected again", node.n)
     end)
   end)
@@ -340,30 +347,43 @@ function network:to(node, run)
   self:pump(node)
 end
 
+-- The same while it has that link.
+function network:on(wire, run)
+  self:to(wire.node, function()
+    if wire.node.machine:has(wire.k) then run() end
+  end)
+end
+
 function network:pump(node)
   repeat
     local events = node.machine:events()
     for _, event in ipairs(events) do
       self:happened(node, event)
     end
-    self:flush(node)
-  until not events[1] or node.gone
-  self:subscribe(node)
+    for _, wire in ipairs(self:wires(node)) do
+      self:flush(wire)
+    end
+  until not events[1]
+  for _, wire in ipairs(self:wires(node)) do
+    self:subscribe(wire)
+  end
   self:check_holders()
 end
 
 function network:die(node)
   self:say("%d dies", node.n)
+  local wires = self:wires(node)
   self:bury(node)
-  local epoch = node.epoch
-  if node.subscribing then
-    local subscribed = node.subscribed
-    self:at(self.now + self:between(0, 1) * SEC, function()
-      node.dead[epoch] = true
-      if subscribed then
-        self:listeners(node.channel, -1, node.elsewhere)
-      end
-    end)
+  for _, wire in ipairs(wires) do
+    local epoch, subscribed = wire.epoch, wire.subscribed
+    if wire.subscribing then
+      self:at(self.now + self:between(0, 1) * SEC, function()
+        wire.dead[epoch] = true
+        if subscribed then
+          self:listeners(wire, -1, wire.elsewhere)
+        end
+      end)
+    end
   end
   self:at(self.now + self:between(0.1, 2) * SEC, function()
     self:join(node.n)
@@ -388,11 +408,11 @@ function network:maybe_trouble(node)
     if node.gone or self:healthy() then
       return
     end
-    local what = self.r:next()
-    if what < 0.45 then
-      self:cut(node)
-    elseif what < 0.65 then
-      self:cut_subscription(node)
+    local what, wires = self.r:next(), self:wires(node)
+    local wire = wires[1 + math.floor(what * 997 % 1 * #wires)]
+    if what < 0.65 then
+      if wire and what < 0.45 then self:cut(wire) end
+      if wire and what >= 0.45 then self:cut_subscription(wire) end
     elseif what < 0.85 then
       local ends = self.now + self:between(0.05, 4) * SEC
       if (node.stopped or 0) <= self.now then
@@ -404,7 +424,7 @@ function network:maybe_trouble(node)
     elseif what >= 0.93 then
       node.away = math.min(self.now + self:between(2, 8) * SEC, FAULTY)
       self:say("%d has no network until %.1f", node.n, node.away / MS)
-      self:cut(node)
+      for _, one in ipairs(wires) do self:cut(one) end
     end
     self:maybe_trouble(node)
   end)
@@ -472,7 +492,8 @@ end
 
 -- What histories share: the server's scripts, and their names.
 function network.world(client, texts)
-  local world = { db = redis_model.new(texts, network.START), names = {} }
+  local world = { db = redis_model.new(texts, network.START), names = {},
+    slot = client.slot("lock") }
   for name, text in pairs(texts) do
     world.names[text] = name
   end
@@ -482,9 +503,10 @@ function network.world(client, texts)
   return world
 end
 
--- One history: nil, or what went wrong, and what was told.
-function network.history(client, world, seed, lax, telling)
-  local n = network.new(client, world, seed, lax, telling)
+-- One history: nil, or what went wrong, and what was told. kind: the network,
+-- if another one.
+function network.history(client, world, seed, lax, telling, kind)
+  local n = (kind or network).new(client, world, seed, lax, telling)
   local ok, problem = pcall(n.play, n)
   for _, node in ipairs(n.nodes) do
     node.machine:close()

@@ -83,17 +83,18 @@ return function(network, faulty)
       local to = i < 4 + count and keys or arguments
       to[#to + 1] = list[i]
     end
-    local script = assert(self.names[list[2]], "an unknown script")
+    local name = assert(self.names[list[2]], "an unknown script")
+    local script = name:gsub("_shard$", "")
     local reply = self:refuses(script)
-    if not reply and list[1] == "EVALSHA" and self.forgotten[script] then
+    if not reply and list[1] == "EVALSHA" and self.forgotten[name] then
       reply = { err = "NOSCRIPT No matching script." }
     elseif not reply then
-      self.forgotten[script] = nil
+      self.forgotten[name] = nil
       if script == "break" then
         self:excuse()
       end
       local before = #self.db.published
-      reply = self.db:eval(script, keys, arguments)
+      reply = self.db:eval(name, keys, arguments)
       self:check_given(script, reply, before)
       self:was_run(script, arguments, reply)
     end
@@ -108,69 +109,73 @@ return function(network, faulty)
     return self:refuses(list[1]) or self.db:call(unpack(list))
   end
 
-  function network:execute(bytes, caller)
+  function network:execute(bytes, wire)
     local replies = {}
-    self.caller = caller
+    self.caller = wire.node
     self:set_server_time()
     for _, list in ipairs(parse(bytes)) do
       replies[#replies + 1] = self:command(list)
     end
-    self:publish()
+    self:publish(wire.server)
     return replies
   end
 
-  function network:publish()
+  function network:publish(server)
     local published = self.db.published
     self.db.published = {}
     for _, p in ipairs(published) do
       for _, node in ipairs(self.nodes) do
-        local hears = not p.unheard
-        if node.elsewhere then hears = p.replicated end
-        if hears and node.channel == p.channel and node.subscribed then
-          self:send_message(node, p.text)
+        for _, wire in ipairs(node.channel == p.channel and not node.gone
+            and self:wires(node) or {}) do
+          local hears = not p.unheard
+          if wire.elsewhere then hears = p.replicated end
+          if hears and wire.subscribed and wire.server == server then
+            self:send_message(wire, p.text)
+          end
         end
       end
     end
   end
 
   -- Here, or at a replica for some time: its client finds that out, or is cut.
-  function network:listen(node)
-    local subscription = node.subscription
-    node.elsewhere = not self:healthy() and self:chance(0.1)
-    self:listeners(node.channel, 1, node.elsewhere)
-    if not node.elsewhere then return end
-    self:say("%d listens at a replica", node.n)
+  function network:listen(wire)
+    local subscription = wire.subscription
+    wire.elsewhere = not self:healthy() and self:chance(0.1)
+    self:listeners(wire, 1, wire.elsewhere)
+    if not wire.elsewhere then return end
+    self:say("%d listens at a replica", wire.node.n)
     self:at(math.min(self.now + self:between(0, 8000) * MS, faulty), function()
-      if subscription == node.subscription and not node.gone then
-        self:cut_subscription(node, 0)
+      if subscription == wire.subscription and not wire.node.gone then
+        self:cut_subscription(wire, 0)
       end
     end)
   end
 
   -- elsewhere: at a replica, where it does not count.
-  function network:listeners(channel, change, elsewhere)
+  function network:listeners(wire, change, elsewhere)
     local listeners = elsewhere and self.db.elsewhere or self.db.listeners
+    local channel = wire.node.channel
     listeners[channel] = math.max((listeners[channel] or 0) + change, 0)
   end
 
   -- ---- bad times ----
 
   -- Nobody gets a connection that is of any use.
-  function network:down()
+  function network:down(server)
     local r = self.refusal
-    return self:stands_still() or r and self.now < r.ends and not r.only
+    return self:stands_still(server) or r and self.now < r.ends and not r.only
   end
 
-  function network:stands_still()
-    return self.now < (self.still or 0)
+  function network:stands_still(server)
+    return self.now < (server.still or 0)
   end
 
-  function network:stand_still(span)
-    if self:stands_still() then
+  function network:stand_still(server, span)
+    if self:stands_still(server) then
       return -- what came meanwhile keeps its order
     end
-    self.still = math.min(self.now + span, faulty)
-    self:say("server: stands still until %.1f", self.still / MS)
+    server.still = math.min(self.now + span, faulty)
+    self:say("server: stands still until %.1f", server.still / MS)
   end
 
   function network:denies()
@@ -211,11 +216,13 @@ return function(network, faulty)
       self.db.keys = left
       self.saved = nil
     end
-    self.restarts = (self.restarts or 0) + 1
+    self.server.restarts = (self.server.restarts or 0) + 1
     for _, node in ipairs(self.nodes) do
-      node.dead[node.epoch] = true
-      self:cut_subscription(node, 0)
-      self:cut(node)
+      for _, wire in ipairs(node.gone and {} or self:wires(node)) do
+        wire.dead[wire.epoch] = true
+        self:cut_subscription(wire, 0)
+        self:cut(wire)
+      end
     end
     self:refuse(REFUSALS[1], self:between(1, 600) * MS)
     if self:chance(0.3) then
@@ -249,7 +256,7 @@ return function(network, faulty)
         local empty, old = self:chance(0.3), self:chance(0.3)
         self:restart(old and self.saved or empty and {} or nil)
       elseif what < 0.85 then
-        self:stand_still(self:between(500, 3000) * MS)
+        self:stand_still(self.server, self:between(500, 3000) * MS)
       else
         self:say("server: SCRIPT FLUSH")
         for name in pairs(self.db.scripts) do

@@ -61,9 +61,12 @@ void sim_enter(struct client *c) {
 
 void sim_leave(struct client *c) {
   struct dlk_loop *l = &c->engine->loop;
-  while (
-      dlk_engine_used(c->engine) &&
-      (!dlk_inbox_empty(&l->inbox) || dlk_timers_next(&l->timers) <= sim_time))
+  bool turns = c->routed; /* the router has hooks around the loop's sleep */
+  while (dlk_engine_used(c->engine) && !atomic_load(&l->ended) &&
+         (turns || !dlk_inbox_empty(&l->inbox) ||
+          dlk_timers_next(&l->timers) <= sim_time)) {
+    turns = false;
     dlk_owner_turn(l, UV_RUN_NOWAIT);
+  }
   dlk_owner_leave(l);
 }

@@ -15,8 +15,8 @@ describe("an installation:", function()
   end)
 
   local function make(...)
-    return process.run { command = { "make", "-s", "BUILD=" .. dir .. "/build",
-      ... } }
+    return process.run { timeout = 120, command = { "make", "-s",
+      "BUILD=" .. dir .. "/build", ... } }
   end
 
   it("goes where the Lua finds it, whatever that is called", function()

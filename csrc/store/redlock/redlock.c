@@ -72,9 +72,8 @@ static const char *missing(const struct dlk_op *op) {
 }
 
 static int64_t ttl_of(const struct dlk_op *op) {
-  return op->kind == DLK_OP_EXTEND    ? op->ttl
-         : op->kind == DLK_OP_ACQUIRE ? op->lease->ttl
-                                      : 0;
+  bool extends = op->kind == DLK_OP_EXTEND || op->kind == DLK_OP_PROLONG;
+  return extends ? op->ttl : op->kind == DLK_OP_ACQUIRE ? op->lease->ttl : 0;
 }
 
 static void submit(void *store, struct dlk_op *op) {

@@ -411,7 +411,7 @@ static void add_lock(struct listed *out, struct dlk_etcd_bytes rest,
                      struct dlk_etcd_bytes *last) {
   const char *slash = memchr(rest.p, '/', rest.n);
   size_t n = slash ? (size_t)(slash - rest.p) : 0;
-  if (n == 0 || rest.p[0] == '~' ||
+  if (n == 0 || rest.p[0] == '~' || memchr(rest.p, '\0', n) ||
       (n == last->n && memcmp(rest.p, last->p, n) == 0))
     return;
   *last = (struct dlk_etcd_bytes){rest.p, n};
@@ -431,7 +431,7 @@ static bool read_names(struct ask *a, struct dlk_pb *kvs, struct listed *out) {
     struct dlk_etcd_bytes rest = {kv.key.p + skip, kv.key.n - skip};
     if (base) {
       add_lock(out, rest, &last);
-    } else if (!memchr(rest.p, '/', rest.n)) {
+    } else if (!memchr(rest.p, '/', rest.n) && !memchr(rest.p, '\0', rest.n)) {
       dlk_etcd_name(&out->text, rest, kv.created);
       out->count++;
     }

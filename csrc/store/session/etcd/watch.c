@@ -46,7 +46,7 @@ static void on_told(struct dlk_grpc_call *c) {
     bool event = dlk_etcd_next_event(&got.events, &deleted);
     if (!w || (!event && !got.canceled))
       continue;
-    if (!got.canceled)
+    if (!got.canceled && !c->over) /* else it would open another stream */
       unwatch(l, w->id);
     tell(l, w,
          w->folder          ? DLK_SS_CHILD

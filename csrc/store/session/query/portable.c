@@ -218,26 +218,37 @@ static void on_prolonged(struct dlk_ss_query *q, const struct dlk_ss_reply *r) {
     is_lost(q);
     return;
   }
-  int64_t ns = q->op->ttl ? q->op->ttl : left(r);
+  int64_t ns = left(r);
+  if (ns < q->op->ttl)
+    ns = q->op->ttl;
   dlk_ss_query_finish(
       q, dlk_value_number(ns > 0 ? (double)ns / (double)DLK_SEC : 0));
 }
 
-static bool prolong(struct dlk_ss_query *q) {
+static bool ask_string(struct dlk_ss_query *q, enum dlk_ss_verb verb,
+                       dlk_ss_heard *heard) {
   struct detached_lease d;
   if (!is_string(q, &d))
     return true;
   if (q->op->ttl < 0)
     q->op->ttl = dlk_from_ms(d.number[TTL]);
-  struct dlk_ss_request r = {.verb =
-                                 q->op->ttl ? DLK_SS_PROLONG : DLK_SS_DETACHED,
-                             .path = path_of(q, &d),
-                             .version = d.number[VERSION]};
-  return ask(q, &r, q->op->ttl, DLK_SS_FOR_READ, on_prolonged);
+  struct dlk_ss_request r = {
+      .verb = verb, .path = path_of(q, &d), .version = d.number[VERSION]};
+  return ask(q, &r, verb == DLK_SS_PROLONG ? q->op->ttl : 0, DLK_SS_FOR_READ,
+             heard);
+}
+
+/* A lease is never shortened. */
+static void on_left(struct dlk_ss_query *q, const struct dlk_ss_reply *r) {
+  if (r->rc != DLK_SS_OK || !q->op->ttl || q->op->ttl <= left(r))
+    on_prolonged(q, r);
+  else if (!ask_string(q, DLK_SS_PROLONG, on_prolonged))
+    dlk_ss_query_end(q, DLK_UNAVAILABLE, NULL);
 }
 
 bool dlk_ss_portable_start(struct dlk_ss_query *q) {
-  return q->op->kind == DLK_OP_DETACH   ? detach(q)
-         : q->op->kind == DLK_OP_ATTACH ? attach(q)
-                                        : prolong(q);
+  return q->op->kind == DLK_OP_DETACH ? detach(q)
+         : q->op->kind == DLK_OP_ATTACH
+             ? attach(q)
+             : ask_string(q, DLK_SS_DETACHED, on_left);
 }

@@ -105,6 +105,14 @@ for _, subject in ipairs(lot.stores(subjects)) do
       end)
     end)
 
+    if subject.plain then it("lasts for max_ttl at most", function()
+      local handle = acquire()
+      local status, _, err = run("--url", url, "extend", "--ttl", "2m", handle)
+      assert.equal(64, status)
+      assert.matches("longer than max_ttl", err, 1, true)
+      assert.equal(0, (run("--url", url, "release", handle)))
+    end) end
+
     it("is extended though its lease had been extended in Lua", function()
       local lease = assert(store:lock(key, { ttl = 20 }))
       assert(lease:extend(40))

@@ -151,9 +151,7 @@ for _, subject in ipairs(lot.stores(subjects)) do
       local p = process.spawn { file = "bin/dlock", stdout = "pipe",
         stderr = "pipe", args = { "--url", url, "acquire", key } }
       eventually("it waits", 10, function()
-        if subject.plain then return subject.waiters(key) > 0 end
-        local found = store:inspect(key)
-        return found and #found.waiters > 0
+        return command.waiters(subject, store, key) > 0
       end)
       loop.close(p.pipes[2])
       assert(kept:release())

@@ -96,7 +96,7 @@ for _, subject in ipairs(lot.two_stores(subjects)) do
       local second = spawn("--url", url, "elect", "--value=two", key, "--",
         "sh", "-c", "echo leads; read x")
       eventually("it waits", 20, function()
-        return #assert(store:inspect(key)).waiters == 1
+        return command.waiters(subject, store, key) == 1
       end)
       first:write("go on\n")
       assert.equal(4, (first:wait(10)))

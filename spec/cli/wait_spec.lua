@@ -30,7 +30,7 @@ for _, subject in ipairs(lot.two_stores(subjects)) do
         .. " %d+ s"
       says(first, line .. "\n$")
       local second = spawn("--url", url, "run", "-v", key, "--", "true")
-      says(second, line .. ", 1 ahead of us\n$")
+      says(second, line .. (subject.plain and "" or ", 1 ahead of us") .. "\n$")
       local quiet = spawn("--url", url, "run", key, "--", "true")
       assert(lease:release())
       for _, p in ipairs { first, second, quiet } do

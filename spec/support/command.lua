@@ -34,6 +34,13 @@ function command.open(opts)
   return command.key(), store
 end
 
+--- How many wait for key. A Redlock has no queue that could be inspected.
+function command.waiters(subject, at, key)
+  if subject.plain then return subject.waiters(key) end
+  local found = at:inspect(key)
+  return found and #found.waiters or 0
+end
+
 --- A directory, and the URL of a file store in it.
 function command.new_dir()
   dir = server.new_dir()

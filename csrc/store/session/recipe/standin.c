@@ -96,8 +96,9 @@ bool dlk_ss_standin_make(struct dlk_ss_contender *n, dlk_ss_answer *answer) {
     return false;
   dlk_buf_clear(data);
   dlk_ss_data_format(data, n->lease);
+  int64_t end = dlk_ss_wall_ms() + n->lease->min_hold / DLK_MS;
   dlk_buf_addf(data, "fence=%lld\nend=%lld\n", (long long)n->fence,
-               (long long)(dlk_ss_wall_ms() + n->lease->min_hold / DLK_MS));
+               (long long)end);
   if (data->failed)
     return false;
   struct dlk_ss_request r = {.verb = DLK_SS_KEEP,

@@ -47,7 +47,11 @@ end
 describe("dlock.all in 8 processes, in opposite order", function()
   after_each(process.close_all)
 
-  local stores = lot.two_stores(subjects)
+  local queued = {} -- a Redlock has no queue: a crowd there is not in time
+  for _, subject in ipairs(subjects) do
+    if not subject.plain then queued[#queued + 1] = subject end
+  end
+  local stores = lot.two_stores(queued)
   for i, subject in ipairs(stores) do
     local other = stores[i % #stores + 1]
     it("on " .. subject.name, function()

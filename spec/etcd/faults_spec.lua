@@ -217,6 +217,29 @@ describe("with etcd in trouble,", function()
     assert(lease:release())
   end)
 
+  timed("a full quota refuses what is new, and takes releases", function()
+    local full = etcd.start { arguments = { "--quota-backend-bytes",
+      "1000000" } }
+    local store = open { url = full.url, io_timeout = 1 }
+    local lease, other = assert(store:lock("a", { timeout = 10 })),
+      assert(store:lock("b", { timeout = 10 }))
+    local text, fits, why = ("x"):rep(100000), true, nil
+    while fits do fits, why = etcd.ctl(full.url, "put", uv.hrtime(), text) end
+    assert.matches("space exceeded", why)
+    local _, message, code = store:try_lock("c")
+    assert.are.equal("unavailable", code)
+    assert.matches("refuses it: etcdserver: mvcc: database space exceeded",
+      message, 1, true)
+    -- The next two may be done, or not.
+    assert.are.equal("unavailable", select(3, other:guard("PUT", "/x", "y")))
+    assert.are.equal("unavailable", select(3, other:detach()))
+    assert.is_true(lease:held())
+    assert.is_true(lease:release())
+    assert.is_false(store:mutex("a"):locked())
+    store:close(1)
+    full:stop()
+  end)
+
   timed("a detach or attach whose answer is lost is settled", function()
     for _, what in ipairs { "detach", "attach" } do
       local store = through { session_timeout = 20 }

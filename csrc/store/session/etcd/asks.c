@@ -343,13 +343,19 @@ static void advance(struct dlk_ss_link *l) {
   dlk_etcd_link_wake(l);
 }
 
-static enum dlk_ss_rc rc_of(const struct dlk_grpc_call *c) {
+/* A write that passes the quota is done, and answered by EXHAUSTED as one that
+ * was refused is. A create is taken for refused: what is wrong in that keeps
+ * others out until the session ends, and nobody in. */
+static enum dlk_ss_rc rc_of(const struct ask *a) {
+  const struct dlk_grpc_call *c = &a->call;
   if (c->status == DLK_GRPC_OK)
     return DLK_SS_OK;
   if (dlk_etcd_denied(c))
     return DLK_SS_NOAUTH;
-  return strstr(c->text, "too many requests") ? DLK_SS_THROTTLED
-                                              : DLK_SS_FAILED;
+  bool unsure = c->status == DLK_GRPC_EXHAUSTED &&
+                (a->verb != DLK_SS_CREATE ||
+                 strstr(c->text, "too many requests") != NULL);
+  return unsure ? DLK_SS_THROTTLED : DLK_SS_FAILED;
 }
 
 static void on_told(struct dlk_grpc_call *c) {
@@ -362,7 +368,7 @@ static void on_told(struct dlk_grpc_call *c) {
     dlk_etcd_link_end(l, DLK_SS_END_EXPIRED, "the lease ran out");
     return;
   }
-  enum dlk_ss_rc rc = rc_of(c);
+  enum dlk_ss_rc rc = rc_of(a);
   if (rc == DLK_SS_OK && a->phase == GRANTING)
     fly(a);
   else

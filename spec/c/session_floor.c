@@ -260,16 +260,9 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
 }
 
 static const struct dlk_store_type memory_store = {
-    .abi = DLK_STORE_ABI,
+    DLK_SS_STORE,
     .name = "memory",
-    .op_size = sizeof(struct dlk_ss_op_data),
-    .lease_size = sizeof(struct dlk_ss_lease_data),
     .create = create,
-    .submit = dlk_ss_submit,
-    .cancel = dlk_ss_cancel,
-    .renew = dlk_ss_renew,
-    .stop = dlk_ss_stop,
-    .destroy = dlk_ss_destroy,
 };
 
 /* ---- a caller ---- */

@@ -87,18 +87,9 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
   return *out ? DLK_OK : fail(err, DLK_UNAVAILABLE, conf, "out of memory");
 }
 
-const struct dlk_store_type dlk_etcd_store = {
-    .abi = DLK_STORE_ABI,
-    .name = "etcd",
-    .op_size = sizeof(struct dlk_ss_op_data),
-    .lease_size = sizeof(struct dlk_ss_lease_data),
-    .portable = true,
-    .stop_wait = DLK_STOP_WAIT,
-    .prefix = prefix,
-    .create = create,
-    .submit = dlk_ss_submit,
-    .cancel = dlk_ss_cancel,
-    .renew = dlk_ss_renew,
-    .stop = dlk_ss_stop,
-    .destroy = dlk_ss_destroy,
-};
+const struct dlk_store_type dlk_etcd_store = {.name = "etcd",
+                                              .portable = true,
+                                              .stop_wait = DLK_STOP_WAIT,
+                                              .prefix = prefix,
+                                              .create = create,
+                                              DLK_SS_STORE};

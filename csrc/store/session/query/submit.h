@@ -14,4 +14,11 @@ void dlk_ss_cancel(void *store, struct dlk_op *op);
 void dlk_ss_stop(void *store);
 void dlk_ss_destroy(void *store);
 
+/* What the types of all such stores have alike. */
+#define DLK_SS_STORE                                                           \
+  .abi = DLK_STORE_ABI, .op_size = sizeof(struct dlk_ss_op_data),              \
+  .lease_size = sizeof(struct dlk_ss_lease_data), .submit = dlk_ss_submit,     \
+  .cancel = dlk_ss_cancel, .renew = dlk_ss_renew, .stop = dlk_ss_stop,         \
+  .destroy = dlk_ss_destroy
+
 #endif

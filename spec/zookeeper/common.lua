@@ -3,40 +3,16 @@
 -- the engine, also those that have no method in Lua.
 
 local core = require "dlock.core"
-local dlock = require "dlock"
 local engine = require "spec.support.engine"
 local host = require "dlock.host"
 local loop = require "spec.support.loop"
+local opened = require "spec.support.opened"
 local process = require "spec.support.process"
 local uv = require "luv"
 local zk = require "spec.support.zk"
 
-local common = { url = os.getenv("DLOCK_TEST_ZOOKEEPER") }
-
-local count, stores = 0, {}
-
-function common.key()
-  count = count + 1
-  return ("zk%d-%d"):format(uv.os_getpid(), count)
-end
-
-function common.open(opts)
-  local all = { url = common.url, session_timeout = 4 }
-  for name, value in pairs(opts or {}) do all[name] = value end
-  local store = assert(dlock.open(all))
-  stores[#stores + 1] = store
-  return store
-end
-
-function common.close_stores()
-  for _, store in ipairs(stores) do store:close() end
-  stores = {}
-end
-
-function common.clean_up()
-  common.close_stores()
-  process.close_all()
-end
+local common = opened("zk", { url = os.getenv("DLOCK_TEST_ZOOKEEPER"),
+  session_timeout = 4 })
 
 --- Paths of ephemeral nodes with `part` in them.
 function common.nodes(part, url)

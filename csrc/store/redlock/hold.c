@@ -381,7 +381,7 @@ static void look_at_news(struct dlk_redlock_hold *h) {
   unsigned free_nodes = 0;
   for (unsigned i = 0; i < h->s->n; i++)
     free_nodes += h->free[i];
-  if (h->woken || free_nodes < h->s->q)
+  if (h->woken || h->unheard || free_nodes < h->s->q)
     return;
   h->woken = true;
   timer_at(h,

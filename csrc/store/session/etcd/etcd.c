@@ -87,9 +87,11 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
   return *out ? DLK_OK : fail(err, DLK_UNAVAILABLE, conf, "out of memory");
 }
 
-const struct dlk_store_type dlk_etcd_store = {.name = "etcd",
-                                              .portable = true,
-                                              .stop_wait = DLK_STOP_WAIT,
-                                              .prefix = prefix,
-                                              .create = create,
-                                              DLK_SS_STORE};
+const struct dlk_store_type dlk_etcd_store = {
+    .name = "etcd",
+    .portable = true,
+    .stop_wait = DLK_STOP_WAIT,
+    .prefix = prefix,
+    .create = create,
+    DLK_SS_STORE,
+};

@@ -46,8 +46,9 @@ local SCRIPT = [[
   local leave = assert(package.loadlib(library, "leave"))
   local all = assert(package.loadlib(library, "all"))
 
+  -- A session outlives all calls that are made in vain, one after the other.
   local function open()
-    return assert(dlock.open { url = url, session_timeout = 2, ttl = 5,
+    return assert(dlock.open { url = url, session_timeout = 6, ttl = 5,
       timeout = 0.3, io_timeout = 0.3, connect_timeout = 0.3 })
   end
 

@@ -49,7 +49,7 @@ end
 
 local function command_line(self, opts, cluster)
   local scheme = opts.tls and "https" or "http"
-  local cmd = { "etcd", "--name", self.name, "--data-dir", self.dir .. "/data",
+  local cmd = { "etcd", "--name", self.name, "--data-dir", self.data .. "/data",
     "--listen-client-urls", scheme .. "://127.0.0.1:" .. self.port,
     "--advertise-client-urls", scheme .. "://127.0.0.1:" .. self.port,
     "--listen-peer-urls", "http://127.0.0.1:" .. self.peer,
@@ -84,6 +84,7 @@ local function new(opts, new_dir)
   for i = 1, opts.members or 1 do
     local dir = new_dir and new_dir(i) or server.new_dir()
     self[i] = setmetatable({ name = "m" .. i, dir = dir,
+      data = server.memory_dir(opts.run or os.getenv("DLOCK_TEST_DIR"), dir),
       port = server.free_port(), peer = server.free_port() }, member)
     local link = opts.between and proxy.start("127.0.0.1:" .. self[i].peer)
     self[i].link = link
@@ -103,7 +104,8 @@ local function new(opts, new_dir)
 end
 
 --- Starts members (1) of one cluster. opts: members, tls (certificates, which
---- then ask for the client's), arguments (of etcd), between (makes cut work).
+--- then ask for the client's), arguments (of etcd), between (makes cut work), run
+--- (the test run's directory).
 function etcd.start(opts, new_dir)
   opts = opts or {}
   return server.retry(function()
@@ -200,6 +202,7 @@ function etcd:stop()
         one.server:kill()
       end
       server.remove_dir(one.dir)
+      server.remove_dir(one.data) -- it may be the same one
       one.dir = nil
       if one.link then one.link:stop() end
     end

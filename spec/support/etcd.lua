@@ -104,8 +104,8 @@ local function new(opts, new_dir)
 end
 
 --- Starts members (1) of one cluster. opts: members, tls (certificates, which
---- then ask for the client's), arguments (of etcd), between (makes cut work), run
---- (the test run's directory).
+--- then ask for the client's), arguments (of etcd), between (makes cut work),
+--- run (the test run's directory).
 function etcd.start(opts, new_dir)
   opts = opts or {}
   return server.retry(function()

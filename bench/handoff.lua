@@ -68,7 +68,8 @@ function handoff.round(opts, count, seconds, warm)
   return of_holds(found, total.holds, count, seconds)
 end
 
-local function run(store, make)
+--- Rounds of all crowds and times of holding; make(hold): the contenders.
+function handoff.compare(store, make)
   for _, hold in ipairs(HOLDS) do
     for _, count in ipairs(CROWDS) do
       local lap = count * (hold + 1) / 1000
@@ -95,7 +96,7 @@ end
 --- private: a server (spec/support/redis.lua); admin: a connection to it.
 function handoff.redis(private, admin)
   local counters = costs.redis(admin)
-  run("Redis", function(hold)
+  handoff.compare("Redis", function(hold)
     local name, program = worker(private.url, hold)
     local function floor(what)
       return function(number, count)
@@ -122,7 +123,7 @@ end
 
 local function by_majority(store, url, title, other)
   local counters, address = costs[store](url), url:match("//([^/]+)")
-  run(title, function(hold)
+  handoff.compare(title, function(hold)
     local name, program = worker(url, hold)
     local list = {
       { name = "floor (C)", program = function()

@@ -1,5 +1,6 @@
 """A worker of bench/crowd.lua that uses redis-py's Lock, a peer of dlock's on
 Redis without fences and without a queue: who waits asks every 0.1 s.
+PORT, as cluster:PORT, may be that of a cluster's node.
   peer_redis.py PORT pairs
       acquire and release a lock of its own
   peer_redis.py PORT handoff MS
@@ -10,10 +11,14 @@ import sys
 
 import peer
 import redis
+import redis.cluster
 
 
 def main(port, *args):
-    client = redis.Redis(host="127.0.0.1", port=int(port))
+    name, number = port.rpartition(":")[::2]
+    kind = redis.cluster.RedisCluster if name else redis.Redis
+    client = kind(host="127.0.0.1", port=int(number))
+    client.script_load(client.lock("bench").LUA_RELEASE_SCRIPT)  # on all nodes
     own = client.lock("bench:py:%d" % os.getpid(), timeout=30)
     with own:
         pass  # connects and loads its scripts

@@ -6,9 +6,12 @@
 --           handoff   from holder to waiter (bench/handoff.lua)
 --           queue      many in the queue already (bench/queue.lua)
 --           tls        the same pairs with TLS (bench/tls.lua); Redis only
+--           cluster    pairs and hand-overs there (bench/cluster.lua); Redis
+--                      only
 --           readers    many readers who wait (bench/readers.lua)
 --           leases     memory of leases, and their renewal
 
+local cluster = require "bench.cluster"
 local etcd = require "spec.support.etcd"
 local figures = require "bench.figures"
 local handoff = require "bench.handoff"
@@ -25,7 +28,8 @@ local uncontended = require "bench.pairs"
 local zk = require "spec.support.zk"
 
 local STORES = { "redis", "redlock", "zookeeper", "etcd", "file" }
-local PARTS = { "pairs", "tls", "handoff", "queue", "readers", "leases" }
+local PARTS = { "pairs", "tls", "cluster", "handoff", "queue", "readers",
+  "leases" }
 
 local function memory(title, url)
   if settings.renew_seconds == 0 then return end
@@ -55,6 +59,7 @@ local function on_redis(private, wanted)
   local admin = private:connect()
   if wanted.pairs then uncontended.redis(private, admin) end
   if wanted.tls then tls.redis() end
+  if wanted.cluster then cluster.redis(private) end
   if wanted.handoff then handoff.redis(private, admin) end
   if wanted.queue then queue.redis(private, admin) end
   if wanted.readers then readers.redis(private, admin) end

@@ -31,6 +31,7 @@ pid @dir@/nginx.pid;
 error_log stderr notice;
 env DLOCK_TEST_REDIS;
 env DLOCK_TEST_REDISS;
+env DLOCK_TEST_CLUSTER;
 env SSL_CERT_FILE;
 @main@
 events { worker_connections @connections@; }

@@ -100,6 +100,39 @@ describe("on Redlock,", function()
     assert(lease:release())
   end)
 
+  it("the first server's word of a break ends the hold", function()
+    start()
+    local lease = assert(rival:lock("k", { ttl = 1 }))
+    for i = 2, 5 do proxies[i]:refuse(true) end
+    loop.eventually("the loss", 60, function()
+      store:break_lock "k"
+      return not lease:held()
+    end)
+    assert.are.equal("lost", code_of(lease:release()))
+    nothing_left "k"
+  end)
+
+  it("a vote on a server that is gone is given back until its end alone",
+  function()
+    local url = start()
+    local one = assert(dlock.open { url = url, node_timeout = 1,
+      io_timeout = 0.5 })
+    local lease = assert(one:lock("k", { ttl = 1, timeout = 20 }))
+    loop.eventually("all votes", 60, function() return set:votes "k" == 5 end)
+    proxies[5]:refuse(true)
+    proxies[5]:close()
+    set:each(function(client, i)
+      if i <= 3 then client:call("SET", "dlock:k", "x", "PX", 60000) end
+    end)
+    assert(lease:wait_lost(60))
+    uv.sleep(3000)
+    local asked = proxies[5]:count(digests.leave)
+    proxies[5]:refuse(false)
+    uv.sleep(2000)
+    assert.are.equal(asked, proxies[5]:count(digests.leave))
+    one:close(1)
+  end)
+
   -- Fault 36.
   it("a holder that stands still before its count never holds late", function()
     local url = start { count = 3 }

@@ -161,6 +161,57 @@ describe("on Redlock,", function()
     assert(asked < 100, asked)
   end)
 
+  it("a round ends after 3 s, though to connect may take longer", function()
+    start()
+    open { connect_timeout = 20, io_timeout = 30 }
+    for i = 1, 3 do set.nodes[i]:pause() end
+    local took = seconds(function()
+      assert.are.equal("unavailable", code_of(store:try_lock(key)))
+    end)
+    assert(took < 10, took)
+  end)
+
+  it("a vote that is made anew keeps to the first one's min_hold", function()
+    start { count = 3 }
+    open()
+    local lease = assert(store:lock(key, { ttl = 3, min_hold = 30 }))
+    loop.eventually("all votes", 10, function() return votes() == 3 end)
+    uv.sleep(1500)
+    local client = set.nodes[3]:connect()
+    client:call("DEL", "dlock:" .. key)
+    loop.eventually("the vote again", 60, function() return votes() == 3 end)
+    assert(lease:release())
+    local rest = client:call("PTTL", "dlock:" .. key)
+    client:close()
+    client = set.nodes[1]:connect()
+    local first = client:call("PTTL", "dlock:" .. key)
+    client:close()
+    assert(math.abs(rest - first) < 1000, ("%d %d"):format(rest, first))
+  end)
+
+  it("a counter that another program filled gives no vote", function()
+    start()
+    open()
+    assert(assert(store:lock(key)):release())
+    local function fill(most)
+      set:each(function(client, i)
+        local name = client:call("KEYS", "~dlock:*:v:dlock:" .. key)[1]
+        if name and i <= most then
+          client:call("HSET", name, "fence", "99999999999999")
+        end
+      end)
+    end
+    loop.eventually("nothing left", 10, function() return votes() == 0 end)
+    fill(2)
+    local lease = assert(store:lock(key, { timeout = 20 }))
+    assert(lease.fence < 99999999999999, lease.fence)
+    assert(lease:release())
+    fill(5)
+    local _, message, code = store:lock(key, { timeout = 20 })
+    assert.are.equal("invalid", code, message)
+    assert(message:find("fence counter", 1, true), message)
+  end)
+
   it("an extension that reaches two of five changes no deadline", function()
     start()
     open()

@@ -12,9 +12,13 @@
  *    (count.c, I1): so nobody else holds the key.
  * I4 The hold is lost as soon as fewer than q votes can stand.
  * I5 A wait needs no message. Each node is asked to tell of a free key; the
- *    next round begins when q nodes did, or after a time.
+ *    next round begins when q nodes did, or after a time. Only that time counts
+ *    while fewer than q nodes vote, since the key is free on the others.
  * I6 Pauses are random, and double with each round that others split with us:
- *    equal pauses would split the votes for ever.
+ *    equal pauses would split the votes for ever. A beat without news ends the
+ *    doubling: nobody gave back, so a holder has settled.
+ * I7 The first word of a break ends the hold. Else a repair could make a vote
+ *    anew before the other nodes' words come.
  *
  * Slow node: its vote comes late, and joins (I1) or is released (I2). Its old
  * renewal may answer in a later one: the vote's end is that of its own request.
@@ -111,8 +115,15 @@ static void released(struct dlk_redlock_ask *a, const struct dlk_error *err) {
   dlk_redlock_vote_unref(v);
 }
 
+/* The node's store goes on with it, until the vote ends by itself. */
+static void late(struct dlk_timer *timer, int64_t now) {
+  (void)now;
+  dlk_redlock_ask_cancel(DLK_CONTAINER(timer, struct dlk_redlock_ask, timer));
+}
+
 /* Without memory it is left to its end, and its node still knows its lease. */
 static void release(struct dlk_redlock_vote *v) {
+  struct dlk_host *host = v->hold->s->host;
   struct dlk_redlock_ask *a = dlk_redlock_ask_new(
       v->node, DLK_OP_RELEASE, v->lease.key, v->lease.key_len);
   v->refs++;
@@ -124,6 +135,8 @@ static void release(struct dlk_redlock_vote *v) {
   a->op.lease = &v->lease;
   a->op.unused = true;
   a->answer = released;
+  a->timer.fire = late;
+  host->timer_set(host, &a->timer, a->op.deadline);
   dlk_redlock_ask_send(a);
 }
 
@@ -257,6 +270,8 @@ static void ask_vote(struct dlk_redlock_hold *h, unsigned i, int64_t floor) {
     return;
   }
   v->lease.fence = floor;
+  if (floor > 0)
+    v->lease.min_hold -= dlk_redlock_now(h->s) - h->began;
   v->ask->op.limit = h->s->n;
   v->ask->op.renew = attaches && h->op->renew;
   v->ask->op.text = attaches ? key.text : h->name;
@@ -414,9 +429,9 @@ static void wait(struct dlk_redlock_hold *h) {
   h->phase = DLK_REDLOCK_WAITING;
   h->woken = false;
   h->splits = h->yes > 0 ? h->splits + 1 : 0;
-  h->beat = h->beat == 0        ? FIRST_BEAT
-            : h->beat < DLK_SEC ? 2 * h->beat
-                                : DLK_SEC;
+  h->beat = h->beat == 0            ? FIRST_BEAT
+            : 2 * h->beat < DLK_SEC ? 2 * h->beat
+                                    : DLK_SEC;
   timer_at(h, dlk_redlock_now(h->s) + h->beat / 2 + below(h->s, h->beat / 2));
   h->guard++;
   for (unsigned i = 0; i < h->s->n; i++) {
@@ -534,10 +549,12 @@ static void granted(struct dlk_redlock_hold *h) {
   h->lease->fence = h->fence;
   h->lease->sent = dlk_redlock_sent(h, h->lease->ttl);
   h->phase = DLK_REDLOCK_HELD;
+  h->why = "fewer than a majority of the nodes have it";
   for (unsigned i = 0; i < s->n; i++)
     if (is_held(h->votes[i]))
       h->votes[i]->lease.fence = h->fence;
   timer_at(h, h->began + s->node_timeout);
+  h->began = dlk_redlock_now(s);
   cancel_news(h);
   s->host->done(s->host, op, NULL);
 }
@@ -603,7 +620,7 @@ static void look_at_hold(struct dlk_redlock_hold *h) {
     fresh += is_held(v) && v->fresh;
     open += is_held(v) && !v->fresh && v->renewing;
   }
-  if (held < q) {
+  if (held < q || strcmp(h->why, DLK_REDIS_BROKEN) == 0) { /* I7 */
     dlk_redlock_leave(h, h->why);
     return;
   }
@@ -645,6 +662,8 @@ static void on_timer(struct dlk_timer *timer, int64_t now) {
   (void)now;
   h->refs++;
   if (h->phase == DLK_REDLOCK_WAITING) {
+    if (!h->woken)
+      h->splits = 0; /* I6 */
     begin(h);
   } else if (h->phase == DLK_REDLOCK_CLEARING) {
     h->round++; /* late ones are of an older round */
@@ -701,7 +720,6 @@ void dlk_redlock_acquire(struct dlk_redlock *s, struct dlk_op *op) {
   h->op = op;
   h->unheard = true;
   h->timer.fire = on_timer;
-  h->why = "fewer than a majority of the nodes have it";
   begin(h);
 }
 

@@ -60,8 +60,9 @@ struct dlk_redlock_hold {
   bool silent;  /* the last round ended by its time */
   bool behind;  /* a holder's acquisition comes before ours */
   bool unheard; /* fewer than q nodes answered the last whole round */
-  int64_t beat, began, took,
-      fence;       /* took: the last round, until it was lost */
+  int64_t beat, fence;
+  int64_t began;   /* the round, or the hold */
+  int64_t took;    /* the last round, until it was lost */
   const char *why; /* a vote was lost */
   struct dlk_error error;
   struct dlk_timer timer;

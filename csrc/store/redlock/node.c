@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "store/redis/op/store.h"
+#include "store/redis/recipe/vote.h"
 #include "store/redis/redis.h"
 
 #define TYPE (&dlk_redis_store)
@@ -58,6 +59,7 @@ static void done(struct dlk_host *host, struct dlk_op *op,
   if (node->all->stopping)
     return;
   dlk_list_remove(&a->entry);
+  up_timer_clear(host, &a->timer);
   node->served = node->served || !err || err->code == DLK_BUSY;
   above(host)->busy(above(host), -1);
   a->answer(a, err);
@@ -97,9 +99,10 @@ int64_t dlk_redlock_patience(const struct dlk_redlock *s) {
   unsigned served = 0;
   for (unsigned i = 0; i < s->n; i++)
     served += s->nodes[i].served;
-  return served >= s->q || s->conf.connect_timeout < s->node_timeout
-             ? s->node_timeout
-             : s->conf.connect_timeout;
+  int64_t most = s->conf.connect_timeout;
+  if (most > DLK_REDIS_REPAIRS_AFTER)
+    most = DLK_REDIS_REPAIRS_AFTER;
+  return served >= s->q || most < s->node_timeout ? s->node_timeout : most;
 }
 
 /* Of a node's URL, as lua/dlock/url.lua names them; NULL: none. */

@@ -39,6 +39,7 @@ struct dlk_redlock_ask {
   struct dlk_redlock_node *node;
   struct dlk_redlock_vote *vote; /* that it is about, or NULL */
   void *owner;
+  struct dlk_timer timer; /* a release's */
   /* Its end; the ask is freed behind it, with op.result. */
   void (*answer)(struct dlk_redlock_ask *a, const struct dlk_error *err);
   struct dlk_list entry;

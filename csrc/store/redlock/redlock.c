@@ -119,6 +119,9 @@ static void stop(void *store) {
   for (struct dlk_list *l = s->holds.next; l != &s->holds; l = l->next)
     s->host->timer_clear(
         s->host, &DLK_CONTAINER(l, struct dlk_redlock_hold, entry)->timer);
+  for (struct dlk_list *l = s->asks.next; l != &s->asks; l = l->next)
+    s->host->timer_clear(
+        s->host, &DLK_CONTAINER(l, struct dlk_redlock_ask, entry)->timer);
   dlk_redlock_polls_stop(s);
   for (unsigned i = 0; i < s->n; i++)
     dlk_redis_store.stop(s->nodes[i].store);

@@ -4,6 +4,9 @@
 
 #include "store/redis/op/call.h"
 
+/* Why a hold is lost that break_lock ended. */
+#define DLK_REDIS_BROKEN "it was broken by an administrator"
+
 struct dlk_redis_hold {
   struct dlk_lease *lease;
   struct dlk_op *waiting;     /* the acquire that still waits, or NULL: held */

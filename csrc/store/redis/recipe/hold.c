@@ -162,7 +162,7 @@ void dlk_redis_broken(struct dlk_redis *s, struct dlk_redis_hold *h) {
     return;
   }
   dlk_redis_token_drop(&s->tokens, &h->token);
-  s->host->lost(s->host, h->lease, "it was broken by an administrator");
+  s->host->lost(s->host, h->lease, DLK_REDIS_BROKEN);
 }
 
 /* ---- extend ---- */

@@ -1,5 +1,5 @@
-/* A vote is a try of one script, which names the counter's value. It counts for
- * one round, so a lost answer or a busy node is told, and not tried anew.
+/* A vote is a try of one script, which names the counter's value. A busy node
+ * is told, and not tried anew. After a lost answer another token is tried.
  *
  * I1 A node that may have forgotten a hold gives no vote until that hold has
  *    ended: not before max_ttl after its start, unless it keeps each write. A
@@ -13,15 +13,14 @@
 #include "store/redis/wire/codec.h"
 #include "store/redis/wire/reply.h"
 
-#define REPAIRS_AFTER (3 * DLK_SEC)
 #define STAYS_OUT (2 * DLK_SEC) /* on top of max_ttl */
 
 /* The time until it may. */
 static int64_t out_for(const struct dlk_redis_try *t) {
   const struct dlk_redis_link *link = t->store->link;
   int64_t age = t->store->host->now(t->store->host) - link->began;
-  int64_t out =
-      t->op->lease->fence > 0 ? REPAIRS_AFTER : t->store->max_ttl + STAYS_OUT;
+  int64_t out = t->op->lease->fence > 0 ? DLK_REDIS_REPAIRS_AFTER
+                                        : t->store->max_ttl + STAYS_OUT;
   return link->keeps ? 0 : out - age;
 }
 

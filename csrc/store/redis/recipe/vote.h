@@ -4,6 +4,8 @@
 
 #include "store/redis/op/try.h"
 
+/* After a node's start a repair waits for it, and no round takes longer. */
+#define DLK_REDIS_REPAIRS_AFTER (3 * DLK_SEC)
 /* A CHANGE of this fence ends when nobody holds the key. */
 #define DLK_REDIS_ANYBODY DLK_FENCE_END
 

@@ -19,6 +19,7 @@ if ARGV[4] ~= '1' then return { 'young' } end
 local known, f = call('HMGET', F, 'process', 'fence'), 0
 if known[1] == ARGV[7] then
   f = math.max(known[2] + 1, tonumber(ARGV[3]))
+  if f >= END then error('~counter~') end -- errors.c knows it
   call('HSET', F, 'fence', digits(f))
   remember()
 end

@@ -73,7 +73,7 @@ static const struct dlk_redis_fault too_many = {
 static const struct dlk_redis_fault counter = {
     "", DLK_REDIS_FAIL, DLK_INVALID,
     "another program wrote to the lock's fence counter; delete that key, "
-    "~dlock:{..}:f: and the lock's name"};
+    "~dlock:{..}:f: (of a Redlock :v:) and the lock's name"};
 
 static int begins(const char *text, const char *word) {
   size_t n = strlen(word);

@@ -58,6 +58,7 @@ static struct dlk_grpc *links[LINKS];
 static size_t item_count, change_count;
 static int64_t revision = 1, compacted, last_lease;
 static struct dlk_host *host;
+static bool late_waits, no_space;
 
 static _Noreturn void die(const char *what) {
   fprintf(stderr, "etcd_server: %s\n", what);
@@ -414,6 +415,8 @@ static void execute(struct item *i) {
     revoke(lease_of(q.number[1]));
   else if (strcmp(i->method, "Watch/Watch") == 0 && i->call)
     watch(i->call, &q);
+  if (no_space && strcmp(i->method, "KV/Txn") == 0)
+    status = DLK_GRPC_EXHAUSTED;
   if (strcmp(i->method, "Watch/Watch") != 0)
     answer(i->call, status, "requested lease not found", &out);
   dlk_buf_free(&out);
@@ -428,6 +431,11 @@ bool fake_step(void) {
   if (item_count == 0)
     return false;
   size_t at = sim_roll((uint32_t)item_count);
+  for (size_t n = 0; late_waits && !items[at].call; n++) {
+    if (n == item_count)
+      return false;
+    at = (at + 1) % item_count;
+  }
   const struct dlk_grpc_call *c = items[at].call;
   for (size_t first = 0; c && c->streams && first < at; first++)
     if (items[first].call == c && !items[first].method == !items[at].method)
@@ -517,7 +525,7 @@ void fake_lose_all(bool executed_first) {
   run_out();
   for (size_t i = item_count; i > 0; i--) {
     items[i - 1].call = NULL;
-    if (executed_first || sim_roll(2) == 0) {
+    if (executed_first || (!late_waits && sim_roll(2) == 0)) {
       struct item taken = take_item(i - 1);
       if (executed_first && taken.method)
         execute(&taken);
@@ -547,6 +555,21 @@ void fake_expire(void) {
         lease_of(link_of(links[i])->lease))
       revoke(lease_of(link_of(links[i])->lease));
   fake_end(true, DLK_SS_END_EXPIRED);
+}
+
+void fake_late(bool waits) {
+  late_waits = waits;
+}
+
+void fake_full(bool full) {
+  no_space = full;
+}
+
+int64_t fake_lease(int64_t created) {
+  for (size_t i = 0; i < KEYS; i++)
+    if (keys[i].created == created)
+      return keys[i].lease;
+  return 0;
 }
 
 bool fake_has(int64_t created) {

@@ -27,6 +27,12 @@ static inline void fake_drop(void) {
 static inline void fake_away(void) {
   fake_lose_all(false);
 }
+/* While it waits, nothing of a lost connection is done, nor lost. */
+void fake_late(bool waits);
+/* Transactions are done, and answered as if there was no space. */
+void fake_full(bool full);
+/* What that key hangs on. */
+int64_t fake_lease(int64_t created);
 /* The servers end the sessions that are connected, which hear of it. */
 void fake_expire(void);
 void fake_end(bool connected, enum dlk_ss_end end);

@@ -74,6 +74,7 @@ describe("with etcd in trouble,", function()
     for _, name in ipairs(etcd.keys(common.url, "/dlock/~")) do
       late = name:match("^(.*)/00000002$") or late
     end
+    assert.are.equal(1, #etcd.keys(common.url, late))
     assert(etcd.ctl(common.url, "put", late .. "/00000001", "late"))
     assert(store:lock(k)):release()
     assert(etcd.ctl(common.url, "put", late .. "/00000003", "later"))
@@ -238,6 +239,16 @@ describe("with etcd in trouble,", function()
     assert.is_false(store:mutex("a"):locked())
     store:close(1)
     full:stop()
+  end)
+
+  it("a guarded write that is too large is invalid", function()
+    local lease = assert(open():lock(key()))
+    for _, size in ipairs { 1600000, 3000000 } do
+      local _, message, code = lease:guard("PUT", "/x", ("x"):rep(size))
+      assert.are.equal("invalid", code, message)
+    end
+    assert(lease:guard("PUT", "/x", "y"))
+    assert(lease:release())
   end)
 
   timed("a detach or attach whose answer is lost is settled", function()

@@ -63,11 +63,12 @@ enum dlk_ss_verb {
    * is a mark with `data`, which PROLONG replaces and the last two read. */
   DLK_SS_DETACH,  /* stat.version: the mark's; data: the node's. Lost:
                      sent again */
-  DLK_SS_PROLONG, /* of the mark's `version`, else NONODE; so are those below.
-                     Lost: sent again */
-  DLK_SS_ATTACH,  /* to this session. Lost: sent again, `attempt`: if the node
-                     is, it was done */
-  DLK_SS_DETACHED
+  DLK_SS_PROLONG, /* of what DETACHED gave for `version`, else NONODE. Lost:
+                     read again */
+  DLK_SS_ATTACH, /* to this session, of the mark's `version`, else NONODE; so is
+                    the one below. Lost: sent again, `attempt`: if the node is
+                    there, it was done */
+  DLK_SS_DETACHED /* stat.version: another one after each PROLONG */
 };
 
 struct dlk_ss_request {

@@ -16,12 +16,12 @@
  *     request `may_linger` until the node has dropped its connection.
  * I3  `connections` counts up with each node's connection, each slot's new
  *     owner, and each request to a node not heard for SILENT: it may have been
- * a replica meanwhile, and keeps connections. An answer counts for the value at
- * its writing. So counters of fences are lifted then (op/fence.c). I4  Messages
- * come from a slot's owner: its scripts count its listeners. A new owner is
- * subscribed to as soon as it is known; a map ends idle ones. I5  At most HOPS
- * redirects follow each other, then a pause; io_timeout bounds all pauses of a
- * request, and its caller may withdraw it.
+ *     a replica meanwhile, and keeps connections. An answer counts for the
+ *     value at its writing. So counters of fences are lifted then (op/fence.c).
+ * I4  Messages come from a slot's owner: its scripts count its listeners. A new
+ *     owner is subscribed to as soon as it is known; a map ends idle ones.
+ * I5  At most HOPS redirects follow each other, then a pause; io_timeout bounds
+ *     all pauses of a request, and its caller may withdraw it.
  *
  * A slot moves: both nodes refuse requests of several names (TRYAGAIN). An
  * exclusive renewal or release has a form with one name, which either node

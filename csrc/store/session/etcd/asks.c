@@ -16,7 +16,10 @@
  * A4. The servers show no clock. CLOCK is ours. A stand-in's end is for its
  *     maker alone (names.c); for all others its own lease ends it.
  * A5. A detached node's mark is "<its key>/d", and goes with it. A detach
- *     compares the epoch, so a lost one is not done after its repetition.
+ *     compares the epoch, so a lost one is not done after its repetition. It
+ *     writes its own, so none is done when the session and its epochs are gone:
+ *     the key may be another's by then. A prolonging compares the mark's
+ *     mod_revision, so a lost one undoes none that came behind it.
  * A6. Events have a stream of their own: one may come just behind an answer
  *     that shows its cause (D3). No watch misses it (watch.c). But a try may
  *     call busy a lock that was downgraded a moment before.
@@ -203,7 +206,11 @@ static void put_move(const struct ask *a, const struct dlk_ss_request *q,
   if (q->verb == DLK_SS_DETACH)
     if_epoch(a->on, out);
   else
-    dlk_etcd_if(out, mark, DLK_ETCD_CREATE, q->version);
+    dlk_etcd_if(out, mark,
+                q->verb == DLK_SS_PROLONG ? DLK_ETCD_MOD : DLK_ETCD_CREATE,
+                q->version);
+  if (q->verb == DLK_SS_DETACH)
+    dlk_etcd_put_epoch(a->on, out);
   if (back)
     move.lease = a->on->lease;
   if (back || q->verb == DLK_SS_DETACHED)
@@ -344,8 +351,7 @@ static void advance(struct dlk_ss_link *l) {
 }
 
 /* A write that passes the quota is done, and answered by EXHAUSTED as one that
- * was refused is. A create is taken for refused: what is wrong in that keeps
- * others out until the session ends, and nobody in. */
+ * was refused is. A create is taken for refused, and then deleted. */
 static enum dlk_ss_rc rc_of(const struct ask *a) {
   const struct dlk_grpc_call *c = &a->call;
   if (c->status == DLK_GRPC_OK)
@@ -353,9 +359,14 @@ static enum dlk_ss_rc rc_of(const struct ask *a) {
   if (dlk_etcd_denied(c))
     return DLK_SS_NOAUTH;
   bool unsure = c->status == DLK_GRPC_EXHAUSTED &&
+                !strstr(c->text, "larger than max") && /* read by nobody */
                 (a->verb != DLK_SS_CREATE ||
                  strstr(c->text, "too many requests") != NULL);
   return unsure ? DLK_SS_THROTTLED : DLK_SS_FAILED;
+}
+
+static void forget(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
+  (void)who, (void)tag, (void)r;
 }
 
 static void on_told(struct dlk_grpc_call *c) {
@@ -373,6 +384,10 @@ static void on_told(struct dlk_grpc_call *c) {
     fly(a);
   else
     end_ask(a, rc, rc == DLK_SS_OK ? "" : keep_text(l->client, c->text));
+  const struct dlk_ss_request undo = {.verb = DLK_SS_DELETE, .path = a->path};
+  if (c->status == DLK_GRPC_EXHAUSTED && rc == DLK_SS_FAILED &&
+      a->verb == DLK_SS_CREATE)
+    (void)dlk_etcd_send(l, &undo, forget, NULL, 0);
   if (dlk_etcd_deliver(l))
     advance(l);
 }
@@ -498,7 +513,7 @@ static void read_move(struct ask *a, struct dlk_ss_reply *r,
   r->rc = again || (did->succeeded && there) ? DLK_SS_OK : DLK_SS_NONODE;
   if (!did->succeeded)
     return;
-  r->stat.version = kv.created;
+  r->stat.version = a->verb == DLK_SS_DETACHED ? kv.modified : kv.created;
   kvs = did->second.kvs;
   if (a->verb == DLK_SS_DETACH && !dlk_etcd_next_kv(&kvs, &kv))
     return;

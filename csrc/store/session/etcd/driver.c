@@ -9,8 +9,8 @@
  *     next number, its epoch, and begins by writing a key with it. A create is
  *     done only if there is no key of a later epoch. So what a list sent behind
  *     that write does not show never comes. Such a write that comes late is of
- *     an older epoch, and bars older creates only. The keys hang on the lease;
- *     other writes compare their own node (asks.c).
+ *     an older epoch, and bars older creates only. The keys hang on the lease,
+ *     and the last one is enough. Other writes compare their own node (asks.c).
  * E2. The epoch's write also says whether the lease lives, by the word of a
  *     majority, and the member has applied it when it answers: its own reads
  *     are no older than any answer of before.
@@ -160,7 +160,7 @@ static void on_epoch(struct dlk_grpc_call *c) {
 
 static bool enter(struct dlk_ss_link *l) {
   struct dlk_grpc_call *c = &l->hello;
-  struct dlk_buf key = {0};
+  struct dlk_buf old = {0};
   if (l->lease == 0)
     dlk_grpc_init_call(c, &l->grpc, "Lease/LeaseGrant", false, on_granted);
   else
@@ -169,13 +169,14 @@ static bool enter(struct dlk_ss_link *l) {
   if (l->lease == 0) {
     dlk_etcd_grant(&c->out, l->seconds, 0);
   } else {
-    dlk_etcd_epoch_key(l, ++l->epoch, &key);
-    struct dlk_etcd_put put = {{key.data, key.len}, {"", 0}, .lease = l->lease};
-    if (!key.failed)
-      dlk_etcd_do_put(&c->out, &put);
+    dlk_etcd_epoch_key(l, l->epoch++, &old);
+    dlk_etcd_put_epoch(l, &c->out);
+    if (!old.failed)
+      dlk_etcd_do_delete(&c->out, (struct dlk_etcd_bytes){old.data, old.len},
+                         false);
   }
-  bool ok = !key.failed && dlk_grpc_say(c, mark);
-  dlk_buf_free(&key);
+  bool ok = !old.failed && dlk_grpc_say(c, mark);
+  dlk_buf_free(&old);
   return ok;
 }
 
@@ -195,6 +196,7 @@ static void on_authenticated(struct dlk_grpc_call *c) {
     dlk_buf_add(&l->grpc.token, "", 1);
   }
   dlk_buf_wipe(&c->in);
+  dlk_buf_wipe(&c->out);
   if (l->grpc.token.failed || !enter(l))
     dlk_net_conn_lost(&l->grpc.net, "out of memory");
 }

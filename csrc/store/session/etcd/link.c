@@ -71,6 +71,17 @@ bool dlk_etcd_link_lost(struct dlk_ss_link *l, const struct dlk_grpc_call *c) {
   return true;
 }
 
+void dlk_etcd_put_epoch(const struct dlk_ss_link *l, struct dlk_buf *out) {
+  struct dlk_buf key = {0};
+  dlk_etcd_epoch_key(l, l->epoch, &key);
+  const struct dlk_etcd_put put = {
+      {key.data, key.len}, {"", 0}, .lease = l->lease};
+  out->failed |= key.failed;
+  if (!key.failed)
+    dlk_etcd_do_put(out, &put);
+  dlk_buf_free(&key);
+}
+
 size_t dlk_etcd_epoch_key(const struct dlk_ss_link *l, uint32_t epoch,
                           struct dlk_buf *out) {
   dlk_buf_addf(out, "%s/~%llx/", l->client->base, (unsigned long long)l->lease);

@@ -3,7 +3,8 @@
  * A watch begins at the revision behind its read, so nothing is missed between
  * the two; begun again on a new connection, it is told what came meanwhile. It
  * tells once. A watch that the server cancels (its revision is compacted) tells
- * of a change, too: the recipe reads again. */
+ * of a change, too: the recipe reads again. Of one that it refuses it does not
+ * always tell the id. All are begun anew then, on another connection. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,6 +39,10 @@ static void on_told(struct dlk_grpc_call *c) {
   while (!l->closed && dlk_grpc_next(c, &m)) {
     if (!dlk_etcd_watched(m, &got)) {
       dlk_net_conn_lost(&l->grpc.net, "the server's answer broke the protocol");
+      return;
+    }
+    if (got.canceled && got.id < 0) { /* a new watch is refused, and unnamed */
+      dlk_net_conn_lost(&l->grpc.net, "the member refuses a watch");
       return;
     }
     struct dlk_map_node *n =

@@ -226,23 +226,34 @@ static void on_prolonged(struct dlk_ss_query *q, const struct dlk_ss_reply *r) {
 }
 
 static bool ask_string(struct dlk_ss_query *q, enum dlk_ss_verb verb,
-                       dlk_ss_heard *heard) {
+                       int64_t version, dlk_ss_heard *heard) {
   struct detached_lease d;
   if (!is_string(q, &d))
     return true;
   if (q->op->ttl < 0)
     q->op->ttl = dlk_from_ms(d.number[TTL]);
-  struct dlk_ss_request r = {
-      .verb = verb, .path = path_of(q, &d), .version = d.number[VERSION]};
+  struct dlk_ss_request r = {.verb = verb,
+                             .path = path_of(q, &d),
+                             .version = version ? version : d.number[VERSION]};
   return ask(q, &r, verb == DLK_SS_PROLONG ? q->op->ttl : 0, DLK_SS_FOR_READ,
              heard);
+}
+
+static void on_left(struct dlk_ss_query *q, const struct dlk_ss_reply *r);
+
+/* NONODE: another one may have prolonged it in between. */
+static void on_written(struct dlk_ss_query *q, const struct dlk_ss_reply *r) {
+  if (r->rc == DLK_SS_OK)
+    on_prolonged(q, r);
+  else if (!ask_string(q, DLK_SS_DETACHED, 0, on_left))
+    dlk_ss_query_end(q, DLK_UNAVAILABLE, NULL);
 }
 
 /* A lease is never shortened. */
 static void on_left(struct dlk_ss_query *q, const struct dlk_ss_reply *r) {
   if (r->rc != DLK_SS_OK || !q->op->ttl || q->op->ttl <= left(r))
     on_prolonged(q, r);
-  else if (!ask_string(q, DLK_SS_PROLONG, on_prolonged))
+  else if (!ask_string(q, DLK_SS_PROLONG, r->stat.version, on_written))
     dlk_ss_query_end(q, DLK_UNAVAILABLE, NULL);
 }
 
@@ -250,5 +261,5 @@ bool dlk_ss_portable_start(struct dlk_ss_query *q) {
   return q->op->kind == DLK_OP_DETACH ? detach(q)
          : q->op->kind == DLK_OP_ATTACH
              ? attach(q)
-             : ask_string(q, DLK_SS_DETACHED, on_left);
+             : ask_string(q, DLK_SS_DETACHED, 0, on_left);
 }

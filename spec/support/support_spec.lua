@@ -6,6 +6,7 @@ local loop = require "spec.support.loop"
 local process = require "spec.support.process"
 local redis = require "spec.support.redis"
 local proxy = require "spec.support.proxy"
+local server = require "spec.support.server"
 local fake_server = require "spec.support.fake_server"
 local leaks = require "spec.support.leaks"
 
@@ -28,6 +29,19 @@ describe("server.free_port", function()
       and tcp:listen(1, function() end)
     loop.close(tcp)
     assert.is_falsy(free)
+  end)
+end)
+
+describe("server.add_memory", function()
+  it("gives a run a part in memory, which goes with it", function()
+    local run = server.new_dir()
+    assert.equal("here", server.memory_dir(run, "here"))
+    server.add_memory(run)
+    local memory = uv.fs_readlink(run .. "/memory")
+    assert.equal(not memory, server.memory_dir(run, "here") == "here")
+    server.remove_run(run)
+    assert.is_nil(uv.fs_stat(run))
+    assert.is_nil(memory and uv.fs_stat(memory) or nil)
   end)
 end)
 

@@ -2,6 +2,7 @@
 -- is a coroutine; the others go on, and nothing of ours keeps the loop alive.
 local dlock = require "dlock"
 local leaks = require "spec.support.leaks"
+local leftovers = require "spec.support.leftovers"
 local protect = require "dlock.protect"
 local uv = require "luv"
 local waits = require "dlock.host"
@@ -41,7 +42,9 @@ function on_luv.new()
   function self.run(helpers)
     local late = uv.new_timer()
     uv.update_time() -- the loop may not have run for long
-    late:start(20000, 0, function() problem = "the loop does not end" end)
+    late:start(20000, 0, function()
+      problem = "the loop does not end: " .. leftovers.kinds()
+    end)
     late:unref()
     while (helpers and live > 0 or not helpers and uv.loop_alive())
         and not problem do

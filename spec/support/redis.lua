@@ -213,11 +213,12 @@ end
 local instance = {}
 instance.__index = instance
 
-local function command_line(config, dir, port, tls_port)
+local function command_line(self, config)
+  local dir = self.dir
   local settings = {
-    port = port,
+    port = self.port,
     bind = "127.0.0.1",
-    dir = dir,
+    dir = self.data,
     save = "",
     appendonly = "no",
     unixsocket = dir .. "/redis.sock",
@@ -227,7 +228,7 @@ local function command_line(config, dir, port, tls_port)
   for name, value in pairs(config) do
     settings[name:gsub("_", "-")] = value
   end
-  settings["tls-port"] = tls_port or nil
+  settings["tls-port"] = self.tls_port or nil
   local lines = {}
   for name, value in pairs(settings) do
     for _, one in ipairs(type(value) == "table" and value or { value }) do
@@ -252,10 +253,12 @@ end
 --- env: more environment for it, { NAME = value }.
 function redis.start(config, dir, env)
   local self = setmetatable({ dir = dir or server.new_dir() }, instance)
+  self.data = config and config.appendonly == "yes"
+    and server.memory_dir(os.getenv("DLOCK_TEST_DIR"), self.dir) or self.dir
   self.server = server.retry(function()
     self.port = server.free_port()
     self.tls_port = config and config.tls_cert_file and server.free_port()
-    self.cmd = command_line(config or {}, self.dir, self.port, self.tls_port)
+    self.cmd = command_line(self, config or {})
     for name, value in pairs(env or {}) do
       table.insert(self.cmd, 1, name .. "=" .. value)
     end
@@ -301,6 +304,7 @@ function instance:stop()
   if self.dir then
     self.server:kill()
     server.remove_dir(self.dir)
+    server.remove_dir(self.data)
     self.dir = nil
   end
 end

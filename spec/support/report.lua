@@ -5,6 +5,8 @@
 -- of those that failed, in $DLOCK_REPORT.failed; their details are added to
 -- $DLOCK_FAILED, which several runs share.
 
+local leftovers = require "spec.support.leftovers"
+
 local report = os.getenv("DLOCK_REPORT")
 local write = io.write
 
@@ -50,6 +52,11 @@ return function()
   end
 
   local function file_end(file)
+    local left = leftovers.kinds()
+    if left ~= "" then
+      write(("  left in the loop: %s\n"):format(left))
+      leftovers.release()
+    end
     write(("  %-34s %4d passed %7.2f s\n"):format(file.name,
       handler.successesCount - file.passed_before, clock() - file.began))
     io.flush()
@@ -75,6 +82,7 @@ return function()
     if report and (status == "failure" or status == "error") then
       save(report .. ".failed", ("%s\t%s"):format(in_file,
         handler.getFullName(element)), "a")
+      leftovers.release()
     end
     io.flush()
     return nil, true

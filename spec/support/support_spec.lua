@@ -45,6 +45,24 @@ describe("server.add_memory", function()
   end)
 end)
 
+describe("leftovers", function()
+  it("names what keeps the loop alive, and keeps it so no more", function()
+    finally(process.close_all)
+    local p = process.spawn { script = [[
+      local leftovers, uv = require "spec.support.leftovers", require "luv"
+      local timer, pipe = uv.new_timer(), uv.new_pipe(false)
+      timer:start(60000, 0, function() end)
+      print(leftovers.kinds(), uv.loop_alive())
+      leftovers.release()
+      print(leftovers.kinds() == "", uv.loop_alive())
+      timer:close()
+      pipe:close()
+    ]] }
+    assert.equal("timer\ttrue", p:read_line())
+    assert.equal("true\tfalse", p:read_line())
+  end)
+end)
+
 describe("server.spawn", function()
   it("keeps no loop alive for a server that a failed case left", function()
     finally(process.close_all)

@@ -1,5 +1,5 @@
--- What keeps luv's loop alive, which all specs of a process share: what a failed
--- case leaves there is not to fail the next ones.
+-- What keeps luv's loop alive, which all specs of a process share: what a
+-- failed case leaves there is not to fail the next ones.
 local uv = require "luv"
 
 local leftovers = {}

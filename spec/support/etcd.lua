@@ -84,7 +84,7 @@ local function new(opts, new_dir)
   for i = 1, opts.members or 1 do
     local dir = new_dir and new_dir(i) or server.new_dir()
     self[i] = setmetatable({ name = "m" .. i, dir = dir,
-      data = server.memory_dir(opts.run or os.getenv("DLOCK_TEST_DIR"), dir),
+      data = server.memory_dir(dir),
       port = server.free_port(), peer = server.free_port() }, member)
     local link = opts.between and proxy.start("127.0.0.1:" .. self[i].peer)
     self[i].link = link
@@ -104,8 +104,7 @@ local function new(opts, new_dir)
 end
 
 --- Starts members (1) of one cluster. opts: members, tls (certificates, which
---- then ask for the client's), arguments (of etcd), between (makes cut work),
---- run (the test run's directory).
+--- then ask for the client's), arguments (of etcd), between (makes cut work).
 function etcd.start(opts, new_dir)
   opts = opts or {}
   return server.retry(function()

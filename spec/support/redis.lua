@@ -253,8 +253,7 @@ end
 --- env: more environment for it, { NAME = value }.
 function redis.start(config, dir, env)
   local self = setmetatable({ dir = dir or server.new_dir() }, instance)
-  self.data = config and config.appendonly == "yes"
-    and server.memory_dir(os.getenv("DLOCK_TEST_DIR"), self.dir) or self.dir
+  self.data = server.memory_dir(self.dir)
   self.server = server.retry(function()
     self.port = server.free_port()
     self.tls_port = config and config.tls_cert_file and server.free_port()

@@ -66,8 +66,8 @@ function member:start_again()
 end
 
 local function new_member(of, primary_port, dir)
-  local self = setmetatable({ set = of, dir = dir or server.new_dir() },
-    member)
+  local self = setmetatable({ set = of,
+    dir = server.memory_dir(dir) or server.new_dir() }, member)
   self.server = server.retry(function()
     self.port = server.free_port()
     server.write_file(self.dir .. "/sentinel.conf", table.concat({

@@ -108,10 +108,11 @@ function server.add_memory(run)
   end
 end
 
---- A new directory for what a server syncs to its disk at each write: in the
---- run's memory where it has some, because a busy disk takes seconds; it goes
---- with the run. Else `dir`.
-function server.memory_dir(run, dir)
+--- A new directory for what a server syncs to its disk: in the run's memory
+--- where it has some, because a busy disk takes seconds; it goes with the run.
+--- Else `dir`.
+function server.memory_dir(dir)
+  local run = os.getenv("DLOCK_TEST_DIR")
   local memory = run and run .. "/memory"
   return memory and uv.fs_stat(memory)
     and assert(uv.fs_mkdtemp(memory .. "/dlock-test-XXXXXX")) or dir

@@ -374,10 +374,9 @@ static void unheard(const struct dlk_redlock_hold *h, struct dlk_error *err) {
   char key[DLK_QUOTED_MAX];
   const char *why = h->failed > 0 ? strstr(h->error.text, ": ") : NULL;
   dlk_error_set(err, h->failed > 0 ? h->error.code : DLK_UNAVAILABLE,
-                "%s: %u of %u nodes did not vote, and %u have to%s",
-                dlk_quote(key, h->op->key, h->op->key_len),
-                h->silent ? s->n - h->yes - h->refused : h->failed, s->n, s->q,
-                why ? why : ": they are silent");
+                "%s: fewer than %u of %u nodes voted%s",
+                dlk_quote(key, h->op->key, h->op->key_len), s->q, s->n,
+                why ? why : ": the others are silent");
 }
 
 /* True: it is no use to ask them again. */
@@ -678,7 +677,6 @@ static void on_timer(struct dlk_timer *timer, int64_t now) {
       h->s->host->renew_failed(h->s->host, h->lease);
     }
   } else if (h->phase != DLK_REDLOCK_OVER) {
-    h->silent = true;
     fail(h);
     dlk_redlock_look(h);
   }
@@ -689,7 +687,7 @@ static void begin(struct dlk_redlock_hold *h) {
   h->phase = DLK_REDLOCK_VOTING;
   h->round++;
   h->away = h->refused = h->failed = h->yes = 0;
-  h->behind = h->silent = h->wrong = false;
+  h->behind = h->wrong = false;
   h->fence = 0;
   h->began = dlk_redlock_now(h->s);
   timer_at(h, h->began + dlk_redlock_patience(h->s));
@@ -734,7 +732,6 @@ void dlk_redlock_give_up(struct dlk_redlock *s, struct dlk_op *op) {
     h->phase = DLK_REDLOCK_CLEARING;
     timer_at(h, dlk_redlock_now(h->s) + h->s->node_timeout);
   } else if (h->phase != DLK_REDLOCK_CLEARING) {
-    h->silent = true;
     fail(h);
   }
   cancel_news(h);

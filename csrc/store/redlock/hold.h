@@ -57,7 +57,6 @@ struct dlk_redlock_hold {
   unsigned guard; /* above 0: `look` comes later */
   bool woken, renewing;
   bool wrong;   /* the list of nodes is; `error` says how */
-  bool silent;  /* the last round ended by its time */
   bool behind;  /* a holder's acquisition comes before ours */
   bool unheard; /* fewer than q nodes answered the last whole round */
   int64_t beat, fence;

@@ -20,16 +20,6 @@ local function required(name)
   return value
 end
 
-local function names(client, pattern)
-  local found, cursor = {}, "0"
-  repeat
-    local page = client:call("SCAN", cursor, "MATCH", pattern, "COUNT", 1000)
-    cursor = page[1]
-    for _, name in ipairs(page[2]) do found[#found + 1] = name end
-  until cursor == "0"
-  return found
-end
-
 -- hands_over: with fair = false a lock may be handed on inside a process.
 -- hears_late: of a revoke a holder may hear only by its next request.
 -- plain: names the servers, for what others than dlock do there.
@@ -78,7 +68,7 @@ local function new_redis(name, url_of, plain)
   function on.waiters(key)
     local count = 0
     for _, client in ipairs(connect()) do
-      for _, queue in ipairs(names(client, "~dlock:*:q:*" .. key)) do
+      for _, queue in ipairs(client:names("~dlock:*:q:*" .. key)) do
         count = count + client:call("ZCARD", queue)
       end
       client:close()
@@ -91,16 +81,11 @@ local function new_redis(name, url_of, plain)
   --- The key of guarded writes.
   function on.data(key) return "dlock:" .. key .. "-data" end
 
-  --- What is there of all keys that begin with prefix, but for the fences,
-  --- which stay for a day.
+  --- What is there of all keys that begin with prefix, but for the fences.
   function on.leftovers(prefix)
     local left = {}
     for _, client in ipairs(connect()) do
-      for _, found in ipairs(names(client, "*" .. prefix .. "*")) do
-        if not found:find("^~dlock:[^:]*:f:") then
-          left[#left + 1] = found
-        end
-      end
+      client:left_of("*" .. prefix .. "*", left)
       client:close()
     end
     return left
@@ -227,7 +212,7 @@ end
 function on_redlock.waiters(key)
   return math.max((table.unpack or unpack)(on_nodes(function(client)
     local count = 0
-    for _, news in ipairs(names(client, "~dlock:*:n:*" .. key)) do
+    for _, news in ipairs(client:names("~dlock:*:n:*" .. key)) do
       count = count + client:call("ZCARD", news)
     end
     return count
@@ -238,11 +223,7 @@ function on_redlock.buried() end
 
 function on_redlock.leftovers(prefix)
   local left = {}
-  on_nodes(function(client)
-    for _, found in ipairs(names(client, "*" .. prefix .. "*")) do
-      if not found:find("^~dlock:[^:]*:v:") then left[#left + 1] = found end
-    end
-  end)
+  on_nodes(function(client) client:left_of("*" .. prefix .. "*", left) end)
   return left
 end
 

@@ -166,6 +166,27 @@ function client:call(...)
   return value
 end
 
+--- The names that match.
+function client:names(pattern)
+  local found, cursor = {}, "0"
+  repeat
+    local page = self:call("SCAN", cursor, "MATCH", pattern, "COUNT", 1000)
+    cursor = page[1]
+    for _, name in ipairs(page[2]) do found[#found + 1] = name end
+  until cursor == "0"
+  return found
+end
+
+--- Adds to `left` the names that match, with the time they stay, but those of
+--- the counters of fences and votes, which stay for a day.
+function client:left_of(pattern, left)
+  for _, name in ipairs(self:names(pattern)) do
+    if not name:find("^~dlock:[^:]*:[fv]:") then
+      left[#left + 1] = name .. " " .. self:call("PTTL", name) .. " ms"
+    end
+  end
+end
+
 --- The names of what stands beside a lock (prefix and key), but its fence.
 function client:parts_of(lock)
   return self:call("KEYS", "~dlock:{*}:[qwhpin]:" .. lock)

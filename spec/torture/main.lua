@@ -189,7 +189,10 @@ local function torture(args, nemesis, dir)
   local result = check(dir, workers, nemesis, calms)
   result.faults, result.workers, result.keys = counts, workers, turns.KEYS
   workers:tidy(turns.KEYS)
-  result.left = nemesis:leftovers(turns.KEYS)
+  pcall(loop.eventually, "nothing left", 30, function()
+    result.left = nemesis:leftovers(turns.KEYS)
+    return #result.left == 0
+  end)
   return result
 end
 

@@ -6,7 +6,6 @@
 -- a planned failover waits for the replica.
 
 local cluster = require "spec.support.cluster"
-local loop = require "spec.support.loop"
 local turns = require "spec.torture.turns"
 local uv = require "luv"
 
@@ -141,19 +140,12 @@ function nemesis:heal() end
 --- The names on all nodes but those of the fences, once there are none or they
 --- have had their time.
 function nemesis:leftovers()
-  local names
-  pcall(loop.eventually, "an empty cluster", 10, function()
-    names = {}
-    for _, node in ipairs(self.set:current()) do
-      for _, name in ipairs(node:call("KEYS", "*")) do
-        if not name:find("^~dlock:[^:]*:f:") then
-          names[#names + 1] = name .. " " .. node:call("PTTL", name) .. " ms"
-        end
-      end
-    end
-    return #names == 0
-  end)
-  return names
+  local left = {}
+  for _, node in ipairs(self.set:current()) do
+    node:call("PING")
+    node.client:left_of("*", left)
+  end
+  return left
 end
 
 function nemesis:stop()

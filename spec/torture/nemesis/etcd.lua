@@ -3,7 +3,6 @@
 
 local core = require "dlock.core"
 local etcd = require "spec.support.etcd"
-local loop = require "spec.support.loop"
 local service = require "spec.torture.service"
 local uv = require "luv"
 local zookeeper = require "spec.torture.nemesis.zookeeper"
@@ -64,12 +63,7 @@ end
 
 --- Keys that a session still keeps; those of killed processes go with it.
 function nemesis:leftovers()
-  local left
-  pcall(loop.eventually, "no key", 30, function()
-    left = etcd.keys(self.url, "/dlock/")
-    return #left == 0
-  end)
-  return left
+  return etcd.keys(self.url, "/dlock/")
 end
 
 return nemesis

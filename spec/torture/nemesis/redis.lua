@@ -4,7 +4,6 @@
 -- (`older`) with a snapshot from some seconds before it was killed.
 
 local core = require "dlock.core"
-local loop = require "spec.support.loop"
 local redis = require "spec.support.redis"
 local server = require "spec.support.server"
 
@@ -133,18 +132,10 @@ function nemesis:heal() end
 --- The names on the server but those of the fences, once there are none or
 --- they have had their time.
 function nemesis:leftovers()
-  local client, names = assert(self.server:connect()), nil
-  pcall(loop.eventually, "an empty server", 10, function()
-    names = {}
-    for _, name in ipairs(client:call("KEYS", "*")) do
-      if not name:find("^~dlock:[^:]*:f:") then
-        names[#names + 1] = name .. " " .. client:call("PTTL", name) .. " ms"
-      end
-    end
-    return #names == 0
-  end)
+  local client, left = assert(self.server:connect()), {}
+  client:left_of("*", left)
   client:close()
-  return names
+  return left
 end
 
 function nemesis:stop()

@@ -1,7 +1,6 @@
 -- What the torture does to a Redlock of five: one or two of its servers are
 -- stopped, or killed and started again. They keep each write.
 
-local loop = require "spec.support.loop"
 local redlock = require "spec.support.redlock"
 local uv = require "luv"
 
@@ -59,17 +58,9 @@ function nemesis:heal() end
 --- The names on the servers but those of the fences, once there are none or
 --- they have had their time.
 function nemesis:leftovers()
-  local names
-  pcall(loop.eventually, "empty servers", 10, function()
-    names = {}
-    self.set:each(function(client)
-      for _, name in ipairs(client:call("KEYS", "*")) do
-        if not name:find("^~dlock:[^:]*:v:") then names[#names + 1] = name end
-      end
-    end)
-    return #names == 0
-  end)
-  return names
+  local left = {}
+  self.set:each(function(client) client:left_of("*", left) end)
+  return left
 end
 
 function nemesis:stop()

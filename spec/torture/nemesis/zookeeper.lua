@@ -126,17 +126,11 @@ end
 
 --- Nodes that a session still keeps; those of killed processes go with it.
 function nemesis:leftovers()
-  local left
-  pcall(loop.eventually, "no ephemeral node", 30, function()
-    left = {}
-    local url = self.servers.urls[self.servers:leader()]
-    for session, paths in pairs(zk.ephemerals(url)) do
-      for _, path in ipairs(paths) do
-        left[#left + 1] = session .. " " .. path
-      end
-    end
-    return #left == 0
-  end)
+  local left = {}
+  local url = self.servers.urls[self.servers:leader()]
+  for session, paths in pairs(zk.ephemerals(url)) do
+    for _, path in ipairs(paths) do left[#left + 1] = session .. " " .. path end
+  end
   return left
 end
 

@@ -110,7 +110,8 @@ struct dlk_op {
   int64_t deadline;
   int64_t ttl;      /* EXTEND, PROLONG */
   int64_t fence;    /* CHANGE */
-  const char *text; /* ATTACH, PROLONG, LIST; NUL-ended */
+  const char *text; /* ATTACH, PROLONG, LIST; NUL-ended. RELEASE: the string
+                       that gets back what an ATTACH took from it, or NULL */
   size_t text_len;
   size_t limit; /* LIST */
   size_t argc;  /* GUARD */

@@ -112,6 +112,61 @@ describe("on Redlock,", function()
     nothing_left "k"
   end)
 
+  it("an attach that fails leaves the string as good as it was", function()
+    start()
+    local text = assert(assert(store:lock("k", { ttl = 60 })):detach())
+    local function unreachable(count)
+      for i, one in ipairs(proxies) do
+        one:refuse(i <= count)
+        if i <= count then one:close() end
+      end
+    end
+    local function stands_on_all()
+      loop.eventually("five votes", 20, function()
+        return set:votes("k") == 5
+      end)
+    end
+    stands_on_all()
+    unreachable(3)
+    assert.equal("unavailable", code_of(store:attach(text)))
+    stands_on_all()
+    unreachable(1)
+    local lease = assert(store:attach(text))
+    assert.equal("busy", code_of(rival:try_lock("k")))
+    assert(lease:release())
+  end)
+
+  for _, way in ipairs { "cut_before", "cut_after" } do
+    it("an attach has the lease, or may be tried again: " .. way, function()
+      start()
+      for i = 1, 4 do
+        local text =
+          assert(assert(store:lock("k" .. i, { ttl = 60 })):detach())
+        for j = 1, 3 do proxies[j][way](proxies[j], digests.attach) end
+        local lease, _, why = store:attach(text)
+        if not lease then
+          assert.equal("unavailable", why)
+          lease = assert(store:attach(text))
+        end
+        assert(lease:release())
+      end
+    end)
+  end
+
+  it("a break is told to slow servers too", function()
+    local url = start()
+    local lease = assert(rival:lock("k", { renew = false, ttl = 60 }))
+    loop.eventually("five votes", 20, function()
+      return set:votes("k") == 5
+    end)
+    for i = 4, 5 do proxies[i]:delay("both", 0.1) end
+    local fresh = assert(dlock.open { url = url })
+    assert.is_true(fresh:break_lock "k")
+    assert(fresh:close(0))
+    assert.equal(0, set:votes("k"))
+    assert(lease)
+  end)
+
   it("a vote on a server that is gone is given back until its end alone",
   function()
     local url = start()

@@ -17,7 +17,9 @@
  * I6 Pauses are random, and double with each round that others split with us:
  *    equal pauses would split the votes for ever. A beat without news ends the
  *    doubling: nobody gave back, so a holder has settled.
- * I7 The first word of a break ends the hold. Else a repair could make a vote
+ * I7 An attach that fails gives each vote back to the string it came from. A
+ *    vote that a granted one does not get stays the string's, until its end.
+ * I8 The first word of a break ends the hold. Else a repair could make a vote
  *    anew before the other nodes' words come.
  *
  * Slow node: its vote comes late, and joins (I1) or is released (I2). Its old
@@ -130,6 +132,12 @@ static void release(struct dlk_redlock_vote *v) {
   if (!a) {
     gone(v);
     return;
+  }
+  if (v->hold->attaches) {
+    struct dlk_redlock_part part = dlk_redlock_part(
+        v->hold->copy.key, v->hold->copy.key_len, v->node->number);
+    a->op.text = part.text;
+    a->op.text_len = part.len;
   }
   a->vote = v;
   a->op.lease = &v->lease;
@@ -257,7 +265,7 @@ static struct dlk_redlock_vote *vote_new(struct dlk_redlock_hold *h, unsigned i,
 /* floor: 0, or the fence of the hold that is repaired. */
 static void ask_vote(struct dlk_redlock_hold *h, unsigned i, int64_t floor) {
   struct dlk_redlock_part key = {h->copy.key, h->copy.key_len};
-  bool attaches = h->op && h->op->kind == DLK_OP_ATTACH;
+  bool attaches = h->attaches;
   if (attaches && !(key = dlk_redlock_part(key.text, key.len, i)).len) {
     h->refused++;
     return;
@@ -545,6 +553,7 @@ static void granted(struct dlk_redlock_hold *h) {
   h->lease = op->lease;
   if (op->kind == DLK_OP_ATTACH)
     take_over(h, op);
+  h->attaches = false;
   h->lease->fence = h->fence;
   h->lease->sent = dlk_redlock_sent(h, h->lease->ttl);
   h->phase = DLK_REDLOCK_HELD;
@@ -619,7 +628,7 @@ static void look_at_hold(struct dlk_redlock_hold *h) {
     fresh += is_held(v) && v->fresh;
     open += is_held(v) && !v->fresh && v->renewing;
   }
-  if (held < q || strcmp(h->why, DLK_REDIS_BROKEN) == 0) { /* I7 */
+  if (held < q || strcmp(h->why, DLK_REDIS_BROKEN) == 0) { /* I8 */
     dlk_redlock_leave(h, h->why);
     return;
   }
@@ -716,6 +725,7 @@ void dlk_redlock_acquire(struct dlk_redlock *s, struct dlk_op *op) {
   }
   ((struct dlk_redlock_lease *)op->lease->data)->hold = h;
   h->op = op;
+  h->attaches = op->kind == DLK_OP_ATTACH;
   h->unheard = true;
   h->timer.fire = on_timer;
   begin(h);

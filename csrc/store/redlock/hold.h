@@ -56,6 +56,7 @@ struct dlk_redlock_hold {
   unsigned splits;
   unsigned guard; /* above 0: `look` comes later */
   bool woken, renewing;
+  bool attaches; /* an ATTACH that is not granted yet */
   bool wrong;   /* the list of nodes is; `error` says how */
   bool behind;  /* a holder's acquisition comes before ours */
   bool unheard; /* fewer than q nodes answered the last whole round */

@@ -1,8 +1,9 @@
 /* Operations that make no hold. Each asks all nodes, or those with a vote or a
  * part of the string, and ends as soon as their answers decide it:
  *
- *   release, extend, listen, break, revoke, ping   q nodes did it
- *   detach, prolong   the same, and all have answered or the time is over
+ *   release, extend, listen, ping   q nodes did it
+ *   detach, prolong, break, revoke   the same, and all have answered or the
+ *             time is over
  *   locked    q nodes have a holder, or N - q + 1 have none
  *   change    N - q + 1 nodes do not have that holder
  *   inspect   the hold that most nodes show, if the silent ones may make it q
@@ -154,6 +155,13 @@ static struct dlk_value *result_of(poll *p) {
   }
 }
 
+/* What a node does not hear in time stands there for a whole ttl. */
+static bool waits_for_all(enum dlk_op_kind kind) {
+  return kind == DLK_OP_DETACH || kind == DLK_OP_PROLONG ||
+         kind == DLK_OP_BREAK || kind == DLK_OP_REVOKE ||
+         kind == DLK_OP_INSPECT || kind == DLK_OP_LOCKED;
+}
+
 /* Enough nodes did it. */
 static bool is_done(const poll *p) {
   unsigned free_nodes = p->yes - p->held, minority = p->s->n - p->s->q;
@@ -165,12 +173,8 @@ static bool is_done(const poll *p) {
     if (p->held >= p->s->q || free_nodes > minority)
       return true;
     /* fall through */
-  case DLK_OP_INSPECT:
-  case DLK_OP_DETACH:
-  case DLK_OP_PROLONG:
-    return enough && (p->left == 0 || p->over);
   default:
-    return enough;
+    return enough && (p->left == 0 || p->over || !waits_for_all(p->op->kind));
   }
 }
 
@@ -319,8 +323,10 @@ static bool ask(poll *p, unsigned i, struct dlk_redlock_vote *v) {
   a->op.unused = op->unused;
   a->op.ttl = op->ttl;
   a->op.fence = op->fence;
-  a->op.text = part.text;
-  a->op.text_len = part.len;
+  if (op->kind == DLK_OP_PROLONG) {
+    a->op.text = part.text;
+    a->op.text_len = part.len;
+  }
   if (v) {
     a->vote = v;
     a->op.lease = &v->lease;
@@ -379,8 +385,7 @@ void dlk_redlock_poll(struct dlk_redlock *s, struct dlk_op *op) {
     return;
   p->hold = h;
   p->sending = true;
-  if (prolongs || op->kind == DLK_OP_INSPECT || op->kind == DLK_OP_LOCKED ||
-      op->kind == DLK_OP_DETACH)
+  if (waits_for_all(op->kind))
     wait(p);
   if (h)
     ask_votes(p);

@@ -162,8 +162,7 @@ static const char *old_token(const struct dlk_redis_try *t, size_t *len) {
   return d.key + d.key_len;
 }
 
-/* It may have been done, and nobody will ask again. */
-static void undo_attach(struct dlk_redis_try *t) {
+void dlk_redis_undo_attach(struct dlk_redis_try *t) {
   const struct dlk_lease *lease = t->op->lease;
   size_t len;
   const char *old = old_token(t, &len);
@@ -210,7 +209,7 @@ static const struct dlk_redis_step attaching = {.aim = DLK_REDIS_TO_ATTACH,
                                                 .script = DLK_REDIS_ATTACH,
                                                 .args = attach_args,
                                                 .answer = attached,
-                                                .back = undo_attach};
+                                                .back = dlk_redis_undo_attach};
 
 void dlk_redis_attach(struct dlk_redis_try *t) {
   struct dlk_redis_hold *h = dlk_redis_try_hold(t);

@@ -14,6 +14,7 @@
 #include <hiredis/hiredis.h>
 
 #include "store/redis/op/orphan.h"
+#include "store/redis/recipe/attach.h"
 #include "store/redis/recipe/hold.h"
 #include "store/redis/wire/codec.h"
 #include "store/redis/wire/reply.h"
@@ -99,6 +100,11 @@ void dlk_redis_release(struct dlk_redis_try *t) {
   struct dlk_redis *s = t->store;
   struct dlk_redis_hold *h = dlk_redis_try_hold(t);
   dlk_redis_token_drop(&s->tokens, &h->token);
+  if (t->op->text_len > 0) {
+    dlk_redis_undo_attach(t);
+    dlk_redis_done(t, NULL);
+    return;
+  }
   bool crowded = h->crowded || h->noted || h->listens || t->op->lease->value ||
                  s->max_ttl > 0 ||
                  dlk_redis_is_crowded(s, t->op->key, t->op->key_len);

@@ -89,7 +89,8 @@ struct dlk_ss_request {
 struct dlk_ss_stat {
   int64_t fence; /* a contender's fence */
   int64_t ctime_ms, mtime_ms;
-  int64_t owner; /* a contender's session */
+  int64_t unsure_ms; /* both may be behind by that */
+  int64_t owner;     /* a contender's session */
   int64_t version, children;
 };
 

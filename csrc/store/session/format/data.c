@@ -56,6 +56,8 @@ void dlk_ss_data_parse(const char *data, size_t len, struct dlk_ss_data *out) {
       owner(text + 6, out);
     else if (strncmp(text, "ttl=", 4) == 0)
       out->ttl_ms = strtoll(text + 4, NULL, 10);
+    else if (strncmp(text, "since=", 6) == 0)
+      out->since_ms = strtoll(text + 6, NULL, 10);
     else if (strncmp(text, "fence=", 6) == 0)
       out->fence = strtoll(text + 6, NULL, 10);
     else if (strncmp(text, "end=", 4) == 0)

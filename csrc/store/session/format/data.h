@@ -10,7 +10,7 @@ struct dlk_ss_data {
   const char *value; /* escaped, in the data; NULL if none */
   size_t value_len;
   bool shared, revoked;
-  int64_t ttl_ms;
+  int64_t ttl_ms, since_ms;
   int64_t fence, end_ms; /* a stand-in's; else 0. end_ms: for people */
 };
 

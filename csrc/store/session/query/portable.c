@@ -188,7 +188,7 @@ static void on_attached(struct dlk_ss_query *q, const struct dlk_ss_reply *r) {
   lease->min_hold = rest > 0 ? rest * DLK_MS : 0;
   op->key = lease->key;
   op->key_len = lease->key_len;
-  dlk_ss_clock_heard(q->store, r->sent, r->stat.mtime_ms);
+  dlk_ss_clock_heard(q->store, r, r->stat.mtime_ms);
   struct dlk_ss_store *st = q->store;
   dlk_ss_query_detach(q);
   dlk_ss_op_data(op)->query = NULL;

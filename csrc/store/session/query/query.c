@@ -173,7 +173,7 @@ bool dlk_ss_query_keep(struct dlk_ss_query *q, const struct dlk_ss_reply *r) {
 /* Without the right to write, possible leftovers count as held. */
 static void on_time(struct dlk_ss_query *q, const struct dlk_ss_reply *r) {
   if (r->rc == DLK_SS_OK)
-    dlk_ss_clock_heard(q->store, r->sent, r->stat.mtime_ms);
+    dlk_ss_clock_heard(q->store, r, r->stat.mtime_ms);
   dlk_ss_query_again(q);
 }
 

@@ -128,7 +128,7 @@ static void on_created(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
   bool foreign = r->rc == DLK_SS_OK && !is_own_name(n, name_in(r->path));
   switch (dlk_ss_meaning(DLK_SS_FOR_NODE, foreign ? DLK_SS_CUT : r->rc)) {
   case DLK_SS_ANSWERED:
-    dlk_ss_clock_heard(n->store, r->sent, r->stat.ctime_ms);
+    dlk_ss_clock_heard(n->store, r, r->stat.ctime_ms);
     dlk_ss_contender_name(n, name_in(r->path));
     created(n, r->stat.fence);
     break;

@@ -129,8 +129,9 @@ const char *dlk_ss_contender_sibling(struct dlk_ss_contender *n,
 
 /* ---- standin.c: min_hold, and the servers' clock ---- */
 
-/* Our write, sent then, was executed at ms. */
-void dlk_ss_clock_heard(struct dlk_ss_store *st, int64_t sent, int64_t ms);
+/* r's write was executed at ms. */
+void dlk_ss_clock_heard(struct dlk_ss_store *st, const struct dlk_ss_reply *r,
+                        int64_t ms);
 /* Asks by a write to the lock's folder; the answer comes before those sent
  * behind it. */
 void dlk_ss_clock_ask(struct dlk_ss_session *s, const char *path, size_t len);

@@ -39,17 +39,19 @@
 #define REST_TRIES 20
 #define GIVE_UP_AGAIN DLK_SEC
 
-void dlk_ss_clock_heard(struct dlk_ss_store *st, int64_t sent, int64_t ms) {
-  if (ms == 0 || sent < st->clock.sent)
+void dlk_ss_clock_heard(struct dlk_ss_store *st, const struct dlk_ss_reply *r,
+                        int64_t ms) {
+  if (ms == 0 || r->sent < st->clock.sent)
     return;
   st->clock.ms = ms;
-  st->clock.sent = sent;
+  st->clock.sent = r->sent;
+  st->clock.unsure_ms = r->stat.unsure_ms;
 }
 
 static void on_time(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
   (void)tag;
   if (r->rc == DLK_SS_OK)
-    dlk_ss_clock_heard(who, r->sent, r->stat.mtime_ms);
+    dlk_ss_clock_heard(who, r, r->stat.mtime_ms);
 }
 
 /* One answer serves all askers of a moment. */
@@ -83,7 +85,8 @@ static bool name_it(struct dlk_ss_contender *n) {
     return false;
   n->kept_from = dlk_ss_now(st);
   int64_t since = n->kept_from - st->clock.sent;
-  n->until_ms = st->clock.ms + (since + n->lease->min_hold) / DLK_MS + 1;
+  n->until_ms = st->clock.ms + st->clock.unsure_ms +
+                (since + n->lease->min_hold) / DLK_MS + 1;
   dlk_ss_name_standin(name, &own, n->until_ms);
   const char *path = dlk_ss_contender_sibling(n, name);
   n->standin = path ? strdup(path) : NULL;

@@ -12,7 +12,7 @@ struct dlk_ss_query;
 /* The servers' clock as our writes show it: the last answered one was executed
  * at `ms`, not before `sent`. */
 struct dlk_ss_clock {
-  int64_t ms, sent;
+  int64_t ms, unsure_ms, sent;
   int64_t asked;
 };
 

@@ -2,10 +2,9 @@
 #   make [all]    build for one Lua: LUA=lua5.4, lua5.5, …, luajit; V=1: show how
 #   make spec FILE=spec/lua/url_spec.lua    one spec; CASE: part of its name
 #   make demo, fresh, test, test-next, shaken, lint, asan, tsan, bench,
-#   bench-peers, mutants, torture, failover, fuzz, sim, all-night    see .ci/
-#   make install, install-zookeeper, install-etcd, install-tls    PREFIX, DESTDIR
-#   make uninstall    removes what install has put there
-#   make env, deps, dist, site, clean    see .ci/; remove the build
+#   bench-peers, mutants, torture, failover, fuzz, sim, all-night, env, deps, dist, site    see .ci/
+#   make install, install-zookeeper, install-etcd, install-consul, install-tls,
+#   uninstall, clean    PREFIX, DESTDIR; removes what install has put there; the build
 
 LUA ?= lua5.4
 BUILD ?= build
@@ -20,8 +19,7 @@ BINDIR ?= $(PREFIX)/bin
 DATADIR ?= $(PREFIX)/share
 GOALS := spec test test-next fresh shaken lint asan tsan bench bench-peers \
   mutants torture failover fuzz sim all-night
-# What to build, unless told otherwise: the stores that have a luaopen_ file,
-# and TLS for Redis and etcd (TLS= does without OpenSSL).
+# Unless told otherwise: stores that have a luaopen_ file; TLS= needs no OpenSSL.
 STORES ?= $(patsubst csrc/lua/store_%.c,%,$(wildcard csrc/lua/store_*.c))
 TLS ?= $(if $(filter redis etcd,$(STORES)),tls)
 LIBRARIES = $(STORES:%=store/%) $(TLS)
@@ -43,7 +41,7 @@ BASE := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DTHREADED \
   -fvisibility=hidden -fPIC -pthread -Icsrc -I$(BUILD)/gen
 # Others' headers as system headers: our warnings are not for them.
 INCLUDES = $(patsubst -I%,-isystem %,$(filter-out -I/usr/include,$(LUA_CFLAGS) \
-  $(UV_CFLAGS) $(HIREDIS_CFLAGS) $(ZOOKEEPER_CFLAGS) $(NGHTTP2_CFLAGS) $(OPENSSL_CFLAGS)))
+  $(UV_CFLAGS) $(HIREDIS_CFLAGS) $(ZOOKEEPER_CFLAGS) $(NGHTTP2_CFLAGS) $(CURL_CFLAGS) $(JANSSON_CFLAGS) $(OPENSSL_CFLAGS)))
 COMPILE = $(CC) $(BASE) $(WARN) $(INCLUDES) $(CPPFLAGS) $(CFLAGS) -MMD -MP
 LINK = $(CC) -shared -pthread -Wl,-z,nodelete -Wl,-z,now -Wl,-z,relro -Wl,--as-needed $(CFLAGS) $(LDFLAGS)
 LIBS_redis = $(HIREDIS_LIBS)
@@ -54,6 +52,8 @@ LIBS_zookeeper = $(or $(ZOOKEEPER_LIBS),-lzookeeper_mt)
 ROOMS_store/zookeeper = $(SESSION)
 LIBS_etcd = $(or $(NGHTTP2_LIBS),-lnghttp2)
 ROOMS_store/etcd = net $(SESSION) store/session/etcd
+LIBS_consul = $(or $(CURL_LIBS),-lcurl) $(or $(JANSSON_LIBS),-ljansson)
+ROOMS_store/consul = $(SESSION) store/session/consul
 LIBS_tls = $(or $(OPENSSL_LIBS),-lssl -lcrypto)
 
 # What includes lua.h is compiled for each Lua; the rest once for all.
@@ -106,9 +106,9 @@ install uninstall:
 	ROOT='$(DESTDIR)' .ci/install $@ '$(OUT)' '$(DESTDIR)$(LUA_SHAREDIR)' \
 	  '$(DESTDIR)$(LUA_LIBDIR)' '$(DESTDIR)$(BINDIR)' \
 	  '$(if $(DATADIR),$(DESTDIR)$(DATADIR))' $(LIBRARIES)
-install-zookeeper install-etcd: install-%: $(OUT)/dlock/store/%.so
+install-zookeeper install-etcd install-consul: install-%: $(OUT)/dlock/store/%.so
 install-tls: $(OUT)/dlock/tls.so
-install-zookeeper install-etcd install-tls:
+install-zookeeper install-etcd install-consul install-tls:
 	install -Dm755 $< '$(DESTDIR)$(LUA_LIBDIR)/$(<:$(OUT)/%=%)'
 $(GOALS): deps
 demo: ; @.ci/deps demo && exec env MAKE='$(MAKE)' BUILD='$(BUILD)' .ci/demo \
@@ -117,4 +117,4 @@ $(GOALS):
 	+@exec env MAKE='$(MAKE)' BUILD='$(BUILD)' .ci/$@ \
 	  $(if $(findstring command,$(origin LUA)),$(LUA))
 clean: ; rm -rf '$(BUILD)'
-.PHONY: all env deps demo dist install uninstall install-zookeeper install-etcd install-tls clean $(GOALS)
+.PHONY: all env deps demo dist install uninstall install-zookeeper install-etcd install-consul install-tls clean $(GOALS)

@@ -261,7 +261,7 @@ end
 
 --- Does a write in the same store, only if the lease is still ours, in one
 --- step: see [Redis](redis.md), [ZooKeeper](zookeeper.md),
---- [etcd](etcd.md). On files it is
+--- [etcd](etcd.md), [Consul](consul.md). On files it is
 --- `unsupported`. `lost` when it was refused.
 ---@param ... string|number
 ---@return any

@@ -11,7 +11,7 @@ local YEAR = 31536000
 local FAR = 1e9 -- seconds
 
 --   own       the store gets this option of open. true: any store, which
---             refuses what has no use for it. "zookeeper etcd": only those, so
+--             refuses what has no use for it. "etcd consul": only those, so
 --             that one table of times fits all stores; never for an option that
 --             protects something, which others must refuse.
 --   none      this value asks for nothing, and no store gets it
@@ -80,12 +80,12 @@ local TABLE = {
   db = { where = "open", own = true, type = "number", min = 0, max = 99999,
     integer = true },
   --- Stands before each key on the server; on ZooKeeper it is a path.
-  --- Default: `dlock:` on Redis, `/dlock` on ZooKeeper and etcd, none on files
+  --- Default: `dlock:` on Redis, none on files, else `/dlock`
   prefix = { where = "open", type = "string", max_length = 256 },
-  --- ZooKeeper, etcd: how long the locks of a dead holder stay held. Other
-  --- stores ignore it.
-  session_timeout = { where = "open", own = "zookeeper etcd", type = "number",
-    min = 0.1, max = 86400, default = 10 },
+  --- ZooKeeper, etcd, Consul: how long the locks of a dead holder stay held.
+  --- Other stores ignore it.
+  session_timeout = { where = "open", own = "zookeeper etcd consul",
+    type = "number", min = 0.1, max = 86400, default = 10 },
   --- ZooKeeper: with `"creator"` nodes belong to the user that makes them. It
   --- is `invalid` on other stores.
   --- Default: `"creator"` with a username, else `"open"`

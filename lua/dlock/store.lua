@@ -370,6 +370,8 @@ CLASS.meta.__close = function(self) -- an error follows self
   methods.close(self)
 end
 
+local ROCKS = { zookeeper = true, etcd = true, consul = true }
+
 -- The table of the store's library. Lua takes a file that cannot be opened for
 -- a missing one, so descriptors are tried.
 local function find_type(module, scheme)
@@ -385,7 +387,7 @@ local function find_type(module, scheme)
   any:close()
   local why = tostring(found)
   if why:find("not found", 1, true) then
-    why = (module == "zookeeper" or module == "etcd")
+    why = ROCKS[module]
       and "install the rock dlock-" .. module
       or ("build dlock with %s in STORES"):format(module)
   end

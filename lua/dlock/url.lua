@@ -48,6 +48,9 @@ local SCHEMES = {
     { module = "etcd", hosts = MOST_HOSTS, path = "chroot", port = 2379 },
   ["etcds"] = { module = "etcd", hosts = MOST_HOSTS, path = "chroot",
     port = 2379, tls = true },
+  ["consul"] = { module = "consul", hosts = 1, path = "chroot", port = 8500 },
+  ["consuls"] = { module = "consul", hosts = 1, path = "chroot", port = 8500,
+    tls = true },
   ["file"] = { module = "file", hosts = 0, path = "file" },
   ["memory"] = { module = "file", hosts = 0, path = "none" },
 }
@@ -55,7 +58,8 @@ local SCHEMES = {
 local KNOWN = "redis://host:6379, redis+unix:///socket,"
   .. " redis+sentinel://host1:26379,host2/master, redis+cluster://host1,host2,"
   .. " redlock://host1,host2,host3,"
-  .. " zookeeper://host:2181, etcd://host:2379, file:///directory, memory://"
+  .. " zookeeper://host:2181, etcd://host:2379, consul://host:8500,"
+  .. " file:///directory, memory://"
 
 local ELSEWHERE = {
   ["redis-sentinel"] = "redis+sentinel://host1,host2/master",

@@ -120,6 +120,7 @@ build etcd_wire spec/c/etcd_wire.c csrc/core/buf.c \
 # shellcheck disable=SC2046,SC2086
 build etcd_late -Ispec/sim spec/c/etcd_late.c spec/c/etcd_server.c \
   spec/sim/plain.c csrc/core/*.c \
-  $(find csrc/store/kit csrc/store/session -name '*.c' ! -path '*/conn/*')
+  $(find csrc/store/kit csrc/store/session -name '*.c' ! -path '*/conn/*' \
+    ! -path '*/consul/*')
 build etcd_proof spec/c/etcd_proof.c csrc/core/clock.c \
   csrc/store/session/life/proof.c csrc/store/session/etcd/proof.c

@@ -87,6 +87,11 @@ describe("the URL of a store", function()
     assert.are.equal("etcd", p.module)
     assert.is_true(p.tls)
     assert.are.equal("etcds://a,b:2380/app", p.shown)
+    p = parse("consuls://:t@a/app")
+    assert.are.equal("consul", p.module)
+    assert.is_true(p.tls)
+    assert.are.equal("t", p.password)
+    assert.are.equal("consuls://a/app", p.shown)
     assert.is_true(parse("rediss+sentinel://a,b,c/m").tls)
     assert.are.equal("/m", parse("redis+sentinel://a,b/m").path)
     assert.are.equal("/m/2", parse("redis+sentinel://a,b/m/2").path)
@@ -181,7 +186,7 @@ describe("the URL of a store", function()
   it("knows no scheme without a store, and names those that there are",
     function()
       for _, scheme in ipairs { "mysql", "mysqls", "mariadb", "postgres",
-          "consul", "http", "rediss+unix", "redus" } do
+          "http", "rediss+unix", "redus" } do
         local message = refused(scheme .. "://h/x")
         assert.matches("no store has the scheme '" .. scheme:gsub("%p", "%%%0"),
           message)

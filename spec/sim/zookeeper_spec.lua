@@ -36,7 +36,8 @@ local function simulated(name, says)
       sources = { "spec/sim/zookeeper_" .. name .. ".c", SERVERS[name],
         "spec/sim/plain.c", "spec/c/host.c" }
       for file in output("find csrc/core csrc/store/kit csrc/store/session"
-        .. " csrc/store/zookeeper -name '*.c' ! -path '*/etcd/*'")
+        .. " csrc/store/zookeeper -name '*.c' ! -path '*/etcd/*'"
+        .. " ! -path '*/consul/*'")
           :gmatch("%S+") do
         -- The client library's side is the one that is simulated.
         if not file:find("/client/", 1, true) then

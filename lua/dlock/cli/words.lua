@@ -72,7 +72,7 @@ words.options = {
     open = "address_map", help = "which address to use for another one" },
   { name = "--session-timeout", takes = "DURATION", kind = "duration",
     limit = "session_timeout", open = "session_timeout",
-    help = "when ZooKeeper or etcd frees a dead holder's lock (10)" },
+    help = "when a dead holder's session ends (10)" },
   { name = "--acl", takes = "creator or open", open = "acl",
     help = "who may change what we make in ZooKeeper" },
   { name = "--sasl", takes = "yes or no", kind = "boolean", open = "sasl",

@@ -1,0 +1,66 @@
+/* What a session's parts need of it: its state, its end, its loss. */
+#include "store/session/consul/link.h"
+
+#include <stdio.h>
+
+const char *dlk_consul_keep(struct dlk_consul_client *client,
+                            const char *text) {
+  for (size_t i = 0; i < DLK_CONSUL_TEXTS; i++) {
+    if (!client->texts[i])
+      client->texts[i] = strdup(text);
+    if (client->texts[i] && strcmp(client->texts[i], text) == 0)
+      return client->texts[i];
+  }
+  return "the servers refuse it";
+}
+
+void dlk_consul_busy(struct dlk_ss_link *l) {
+  bool rests = l->state == DLK_CONSUL_UP && dlk_list_empty(&l->asks);
+  bool busy = l->state != DLK_CONSUL_GONE && !rests;
+  if (busy != l->busy)
+    l->host->busy(l->host, busy ? 1 : -1);
+  l->busy = busy;
+}
+
+void dlk_consul_state(struct dlk_ss_link *l, enum dlk_consul_state state) {
+  struct dlk_host *host = l->host;
+  struct dlk_list *all = &l->client->links;
+  int fd = -1;
+  l->state = state;
+  for (struct dlk_list *at = all->next; at != all; at = at->next) {
+    struct dlk_ss_link *one = DLK_CONTAINER(at, struct dlk_ss_link, in_client);
+    if (one->state == DLK_CONSUL_UP)
+      fd = one->http.all;
+  }
+  host->watch(host, fd);
+  dlk_consul_busy(l);
+}
+
+void dlk_consul_end(struct dlk_ss_link *l, enum dlk_ss_end end,
+                    const char *text) {
+  if (l->state < DLK_CONSUL_CLOSED)
+    l->events.ended(l->user, end, text);
+}
+
+void dlk_consul_epoch_key(const struct dlk_ss_link *l, struct dlk_buf *out) {
+  dlk_consul_prefix(out, l->client->base);
+  dlk_buf_addf(out, ",-%s", l->session);
+}
+
+void dlk_consul_cut(struct dlk_ss_link *l, const char *why) {
+  if (l->state != DLK_CONSUL_UP)
+    return;
+  l->cut = dlk_consul_keep(l->client, why);
+  dlk_consul_state(l, DLK_CONSUL_AWAY);
+  l->host->timer_set(l->host, &l->soon, 0);
+}
+
+bool dlk_consul_lost(struct dlk_ss_link *l, const struct dlk_http_call *c) {
+  char why[300];
+  bool answered = c->status != 0 && c->status != 429 && c->status < 500;
+  snprintf(why, sizeof why, "%.*s%s", c->in.len < 200 ? (int)c->in.len : 200,
+           c->in.len ? c->in.data : "", c->text);
+  if (!answered)
+    dlk_consul_cut(l, why);
+  return l->state != DLK_CONSUL_UP;
+}

@@ -37,12 +37,14 @@ function context:open(opts)
   return store
 end
 
+local PATHS = { zookeeper = true, ["zookeeper-user"] = true, etcd = true,
+  consul = true }
+
 --- The prefix of a store that is given none.
 function context:default_prefix()
   local name = self.subject.name
   return name == "file" and ""
-    or (name:find("zoo", 1, true) or name == "etcd") and "/dlock"
-    or "dlock:"
+    or PATHS[name] and "/dlock" or "dlock:"
 end
 
 --- A key that nobody used before.

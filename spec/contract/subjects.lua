@@ -1,6 +1,7 @@
 -- The stores that the contract is run on: where they are, and what an admin or
 -- another program can do there, around dlock. A missing server is a failure.
 
+local consul = require "spec.support.consul"
 local core = require "dlock.core"
 local dlock = require "dlock"
 local engine = require "spec.support.engine"
@@ -313,6 +314,45 @@ on_etcd.guarded = {
   end,
 }
 
+local on_consul = { name = "consul" }
+
+function on_consul.url()
+  return required("DLOCK_TEST_CONSUL")
+end
+
+function on_consul.leftovers(part)
+  local found = {}
+  for _, key in ipairs(consul.keys(on_consul.url(), "dlock/")) do
+    if key:find(part, 1, true) then found[#found + 1] = key end
+  end
+  return found
+end
+
+function on_consul.waiters(key)
+  return math.max(#on_consul.leftovers(key .. "/") - 1, 0)
+end
+
+function on_consul.buried(key, n)
+  buried(on_consul, key, n)
+end
+
+on_consul.guarded = {
+  begin = function() end,
+  write = function(lease, key)
+    local seen = consul.get(on_consul.url(), "/v1/kv/data-" .. key .. "?raw")
+    local count = (tonumber(seen) or 0) + 1
+    local index, message, code = lease:guard("PUT", "data-" .. key,
+      ("%d"):format(count))
+    if not index then
+      return nil, message, code
+    end
+    return count
+  end,
+  finish = function(lease, key)
+    assert(lease:guard("DELETE", "data-" .. key))
+  end,
+}
+
 local on_file = { name = "file" }
 
 function on_file.buried() end
@@ -391,5 +431,5 @@ function on_model.leftovers(prefix)
 end
 
 return { on_redis, on_rediss, on_zookeeper, on_file, on_sentinel, on_etcd,
-  on_redlock,
+  on_redlock, on_consul,
   closed = on_closed, cluster = on_cluster, model = on_model }

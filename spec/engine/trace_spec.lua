@@ -59,6 +59,9 @@ local ORDER = {
   etcd = { "engine request", "etcd send", "etcd answer", "etcd grant",
     "engine grant", "engine end", "engine request", "engine leave",
     "etcd send", "etcd answer", "engine end" },
+  consul = { "engine request", "consul send", "consul answer", "consul grant",
+    "engine grant", "engine end", "engine request", "engine leave",
+    "consul send", "consul answer", "engine end" },
   file = { "engine request", "file grant", "engine grant", "engine end",
     "engine request", "engine leave", "engine end" },
 }

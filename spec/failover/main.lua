@@ -2,10 +2,11 @@
 -- after the other, under eight processes that take one lock again and again;
 -- three of them know one server each, the others all. Prints a row for each
 -- kind of loss; ends with 1 when a promise of docs/guarantees.md was broken.
--- usage: lua5.4 spec/failover/main.lua zookeeper|etcd ROUNDS
+-- usage: lua5.4 spec/failover/main.lua zookeeper|etcd|consul ROUNDS
 
 package.path = "./?.lua;" .. package.path
 
+local consul = require "spec.support.consul"
 local core = require "dlock.core"
 local crowd = require "spec.zookeeper.crowd"
 local etcd = require "spec.support.etcd"
@@ -63,6 +64,11 @@ ON.etcd = {
     wait(CUT)
     three:join()
   end },
+}
+
+ON.consul = {
+  start = function() return consul.start { members = 3 } end,
+  ON.etcd[1], ON.etcd[2], ON.etcd[3],
 }
 
 -- The longest time without a new hold of anybody, for each round.
@@ -126,7 +132,7 @@ local function count(three, loss, rounds)
   return report(loss, began, found)
 end
 
-local on = assert(ON[arg[1]], "which store? zookeeper, etcd")
+local on = assert(ON[arg[1]], "which store? zookeeper, etcd, consul")
 local rounds = assert(tonumber(arg[2]), "how many rounds?")
 io.stdout:setvbuf("line")
 print("| lost | times | holds | overlaps | falling fences | waits lost "

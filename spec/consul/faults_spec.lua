@@ -1,0 +1,277 @@
+-- The Consul store when the network, a server or the session fail.
+
+local common = require "spec.consul.common"
+local consul = require "spec.support.consul"
+local process = require "spec.support.process"
+local proxy = require "spec.support.proxy"
+local steady = require "spec.support.steady"
+local uv = require "luv"
+
+local key, open, now = common.key, common.open, common.now
+local between
+
+local function through(opts)
+  between = between or proxy.start(common.url)
+  local all = { url = between.url }
+  for name, value in pairs(opts or {}) do all[name] = value end
+  return open(all)
+end
+
+local function session_of(k)
+  local seen = consul.get(common.url, "/v1/kv/dlock/" .. k .. "/?recurse")
+  return assert(seen:match('"Session":"([^"]+)"'), seen)
+end
+
+describe("with Consul in trouble,", function()
+  local function tear_down()
+    common.clean_up()
+    if between then between:stop() end
+    between = nil
+  end
+
+  local timed = steady(nil, tear_down)
+
+  it("a create whose answer is lost leaves one key, and it is ours", function()
+    local store, k = through(), key()
+    assert(store:ping())
+    between:cut_after("dlock/" .. k .. "/x-")
+    local lease = assert(store:lock(k, { timeout = 10 }))
+    assert.are.equal(1, #common.nodes(k))
+    assert.is_true(lease:held())
+    assert(lease:release())
+    assert.are.equal(0, #common.nodes(k))
+  end)
+
+  it("a create that never arrives is made again", function()
+    local store, k = through(), key()
+    assert(store:ping())
+    between:cut_before("dlock/" .. k .. "/x-")
+    local lease = assert(store:lock(k, { timeout = 10 }))
+    assert.are.equal(1, #common.nodes(k))
+    assert(lease:release())
+    assert.are.equal(0, #common.nodes(k))
+  end)
+
+  -- An agent may pass a create on after its client has given it up.
+  it("a create of before a cut is not done later", function()
+    local store, k = through { io_timeout = 0.5 }, key()
+    assert(store:mutex(k .. "mark"):locked() == false)
+    between:hold("up", { sent = k .. "mark" })
+    assert.are.equal("unavailable",
+      select(3, store:lock(k, { timeout = 0.3 })))
+    assert(store:lock(k .. "b", { timeout = 10 })):release()
+    assert.are.equal(0, #common.nodes(k))
+    between:release("up")
+    for _ = 1, 20 do
+      assert.are.equal(0, #common.nodes(k))
+    end
+  end)
+
+  it("an epoch that is written late bars older creates only", function()
+    local store, k = through(), key()
+    local lease = assert(store:lock(k .. "held"))
+    local session = session_of(k .. "held")
+    between:close()
+    assert(lease:extend())
+    assert(store:lock(k)):release()
+    assert(consul.get(common.url, "/v1/kv/dlock/,-" .. session .. "?acquire="
+      .. session, "late"))
+    assert(store:lock(k)):release()
+    assert.is_true(lease:held())
+    assert(lease:release())
+    store:close()
+    assert.is_nil(consul.get(common.url, "/v1/kv/dlock/,-" .. session))
+  end)
+
+  it("a release whose answer is lost is settled", function()
+    local store, k = through { io_timeout = 5 }, key()
+    local lease = assert(store:lock(k))
+    between:cut_after("dlock/" .. k .. "/x-")
+    assert.is_true(lease:release())
+    assert.are.equal(0, #common.nodes(k))
+  end)
+
+  timed("a release that cannot be sent says unavailable, and is done later",
+    function()
+      local store, k = through { io_timeout = 0.5 }, key()
+      local lease = assert(store:lock(k))
+      between:refuse(true)
+      between:close()
+      local start = now()
+      assert.are.equal("unavailable", select(3, lease:release()))
+      assert.is_true(now() - start < 1.5)
+      between:refuse(false)
+      common.eventually(store, "the key is gone", function()
+        return #common.nodes(k) == 0
+      end)
+    end)
+
+  it("a wait goes on through new connections, and hears of the release",
+    function()
+      local store, other, k = through(), open(), key()
+      local lease = assert(other:lock(k))
+      local mutex = assert(store:mutex(k))
+      assert.are.equal("timeout", select(3, mutex:acquire { timeout = 0.3 }))
+      between:close()
+      assert(lease:release())
+      assert(mutex:acquire { timeout = 60 }):release()
+    end)
+
+  timed("an agent that says nothing costs a hold only its session", function()
+    local store, k = through { session_timeout = 2, io_timeout = 0.5 }, key()
+    local lease = assert(store:lock(k))
+    between:hold("both")
+    between:refuse(true)
+    local start = now()
+    assert.is_true(lease:wait_lost(10))
+    assert.is_true(now() - start < 2.1, now() - start)
+    assert(open():lock(k, { timeout = 60 })):release()
+  end)
+
+  -- The holder may believe in itself for one TTL more: so long the next waits.
+  timed("a session that an admin ends is lost, and lock-delay bars the key",
+    function()
+      local store, other, k = through { session_timeout = 3 }, open(), key()
+      local lease = assert(store:lock(k))
+      between:hold("both")
+      between:refuse(true)
+      assert(consul.get(common.url, "/v1/session/destroy/" .. session_of(k),
+        ""))
+      local start = now()
+      local mutex = other:mutex(k)
+      assert.is_true(mutex:locked())
+      assert.are.equal("busy", select(3, mutex:try_acquire()))
+      local next_one = assert(mutex:acquire { timeout = 60 })
+      assert.is_true(now() - start > 2.9, now() - start)
+      assert.is_false(lease:held())
+      assert(next_one:release())
+      assert.are.equal(0, #common.nodes(k))
+    end)
+
+  timed("waits of a session that ends go on in the next one", function()
+    local store, other, k = open { session_timeout = 2 }, open(), key()
+    local lease = assert(store:lock(k))
+    local session = session_of(k)
+    assert(consul.get(common.url, "/v1/session/destroy/" .. session, ""))
+    assert.is_true(lease:wait_lost(10))
+    assert(store:lock(k, { timeout = 60 })):release()
+    assert(other:lock(k, { timeout = 60 })):release()
+  end)
+
+  timed("a killed holder's key is buried by the next one, readers' too",
+    function()
+      local store, k = open(), key()
+      local child = process.spawn { args = { common.url, k }, script = [[
+        local store = assert(require("dlock").open { url = arg[1],
+          session_timeout = 2 })
+        local rw = store:rwlock(arg[2])
+        local a, b = assert(rw:read():acquire()), assert(rw:read():acquire())
+        print "in"
+        io.read()
+      ]] }
+      child:expect "^in$"
+      child:kill()
+      assert.are.equal("timeout", select(3, store:lock(k, { timeout = 0.5 })))
+      assert.are.equal(2, #common.nodes(k))
+      assert(store:lock(k, { timeout = 60 })):release()
+      assert.are.equal(0, #common.nodes(k))
+    end)
+
+  it("a guarded write whose answer is lost is not repeated", function()
+    local store, k = through(), key()
+    local lease = assert(store:lock(k))
+    between:cut_after("guarded/" .. k)
+    local ok, message, code = lease:guard("PUT", "guarded/" .. k, "1")
+    assert.is_nil(ok)
+    assert.are.equal("unavailable", code, message)
+    assert(lease:guard("DELETE", "guarded/" .. k))
+    assert(lease:release())
+  end)
+
+  it("several writes are guarded together", function()
+    local store, k = open(), key()
+    local lease = assert(store:lock(k))
+    local a, b = "guarded/a" .. k, "guarded/b" .. k
+    assert.is_true(lease:guard("PUT", a, "\0\1ab", "PUT", b, "2") > lease.fence)
+    assert.are.equal(2, #consul.keys(common.url, "guarded/"))
+    assert.are.equal("2", consul.get(common.url, "/v1/kv/" .. b .. "?raw"))
+    local many = {}
+    for i = 1, 64 do
+      many[2 * i - 1], many[2 * i] = "DELETE", a .. i
+    end
+    for _, wrong in ipairs { many, { "PUT", a }, { "SET", a, "1" },
+        { "DELETE", "\255" } } do
+      assert.are.equal("invalid",
+        select(3, lease:guard((table.unpack or unpack)(wrong))))
+    end
+    assert.is_true(lease:guard("DELETE", a, "DELETE", b))
+    assert.are.equal(0, #consul.keys(common.url, "guarded/"))
+    assert(lease:release())
+    assert.are.equal("lost", select(3, lease:guard("PUT", a, "3")))
+  end)
+
+  it("answers in pieces of any size say the same", function()
+    local store, k = through { session_timeout = 30, io_timeout = 10 }, key()
+    for _, bytes in ipairs { 7, 64 } do
+      between:trickle("down", bytes)
+      local lease = assert(store:lock(k, { timeout = 20 }))
+      assert.are.equal(1, #store:inspect(k).holders)
+      assert(lease:release())
+    end
+    between:trickle("down")
+  end)
+
+  it("keys are written so that the newest servers take them", function()
+    local store, k = open(), "a:%/.." .. key()
+    for _, name in ipairs { k, k .. "..", ".." } do
+      local lease = assert(store:lock(name))
+      local found = consul.keys(common.url, "dlock/")
+      assert.is_true(#found > 0)
+      for _, one in ipairs(found) do
+        assert.is_nil(one:find("[^%w,%-_./]"), one)
+        assert.is_nil(one:find("../", 1, true), one)
+      end
+      assert.are.same({ name }, (store:list(name)))
+      assert.are.equal("busy", select(3, open():try_lock(name)))
+      assert(lease:release())
+    end
+    local lease = assert(store:lock(k))
+    local shown = k:gsub("[:%%/]", function(mark)
+      return (",%02X"):format(mark:byte())
+    end)
+    assert.are.equal(1, #common.nodes(shown))
+    assert(lease:release())
+  end)
+
+  -- Of semaphores of `consul lock`, for one: above 2^63.
+  it("other programs' keys are no harm", function()
+    local store, k = open(), key()
+    local foreign = "/v1/kv/dlock/" .. k .. "/other"
+    assert(consul.get(common.url, foreign .. "?flags=16210313421097356768",
+      "x"))
+    assert.is_false(store:mutex(k):locked())
+    local lease = assert(store:lock(k))
+    assert.are.equal("busy", select(3, open():try_lock(k)))
+    assert(lease:release())
+    assert.are.equal(1, #common.nodes(k))
+  end)
+
+  timed("thousands of watches wait in turns, and none is forgotten", function()
+    local store, other, k = open(), open(), key()
+    local leases = {}
+    for i = 1, 40 do leases[i] = assert(other:lock(k .. "-" .. i)) end
+    local uvs = {}
+    for i = 1, 40 do
+      uvs[i] = process.spawn and store:mutex(k .. "-" .. i)
+      assert.are.equal("busy", select(3, uvs[i]:try_acquire()))
+    end
+    uv.sleep(300)
+    for i = 1, 40 do assert.is_true(store:revoke(k .. "-" .. i)) end
+    for i = 1, 40 do
+      common.eventually(other, "the revoke is heard of", function()
+        return leases[i]:revoked()
+      end)
+      assert(leases[i]:release())
+    end
+  end)
+end)

@@ -1,0 +1,166 @@
+-- Who may use the Consul store: ACL tokens, TLS with certificates of clients,
+-- and what is said when it is refused.
+
+local certificates = require "spec.support.certificates"
+local common = require "spec.consul.common"
+local consul = require "spec.support.consul"
+local files = require "spec.support.files"
+local redis = require "spec.support.redis"
+local steady = require "spec.support.steady"
+
+local key, open = common.key, common.open
+
+local function refused(code, pattern, opts)
+  local got, message, was = open(opts):lock(key(), { timeout = 2 })
+  assert.is_nil(got)
+  assert.are.equal(code, was, message)
+  assert.matches(pattern, message)
+  assert.is_nil(message:find("secret", 1, true), message)
+end
+
+describe("Consul with TLS", function()
+  local made, server
+
+  setup(function()
+    made = certificates.make()
+    server = consul.start { tls = made }
+  end)
+
+  teardown(function()
+    server:stop()
+    made:remove()
+  end)
+
+  after_each(common.clean_up)
+
+  local function tls(ca, name, more)
+    local all = { cafile = made:path(ca),
+      cert = name and made:path(name .. ".crt"),
+      key = name and made:path(name .. ".key") }
+    for option, value in pairs(more or {}) do all[option] = value end
+    return { url = server.url, tls = all }
+  end
+
+  it("serves a client with a certificate of its CA", function()
+    local store, k = open(tls("ca.crt", "client")), key()
+    local lease = assert(store:lock(k))
+    assert(lease:extend())
+    assert(lease:release())
+  end)
+
+  it("refuses others, and says what to give", function()
+    refused("denied", "certificate", tls("other.crt", "client"))
+    refused("denied", "certificate", tls("ca.crt"))
+    refused("denied", "another",
+      tls("ca.crt", "client", { server_name = "another.example" }))
+    refused("unavailable", "HTTP",
+      { url = (server.url:gsub("consuls", "consul")) })
+    refused("denied", "SSL",
+      { url = (common.url:gsub("consul", "consuls")),
+        tls = { cafile = made:path "ca.crt" } })
+  end)
+end)
+
+describe("Consul with ACL tokens", function()
+  local server
+  local ROOT, APP = ("1"):rep(8) .. "-1111-1111-1111-" .. ("1"):rep(12),
+    ("2"):rep(8) .. "-2222-2222-2222-" .. ("2"):rep(12)
+
+  local function policy(name, secret, rules)
+    assert(consul.get(server.url, "/v1/acl/policy", ('{"Name":"%s","Rules":%q}')
+      :format(name, rules):gsub("\\\n", "\\n"), ROOT))
+    assert(consul.get(server.url, "/v1/acl/token",
+      ('{"SecretID":"%s","Policies":[{"Name":"%s"}]}'):format(secret, name),
+      ROOT))
+  end
+
+  local function start()
+    server = consul.start { conf = [[
+      acl {
+        enabled = true
+        default_policy = "deny"
+        tokens { master = "]] .. ROOT .. [[" agent = "]] .. ROOT .. [[" }
+      }
+    ]] }
+    -- What docs/security.md says.
+    local rules = files.read("docs/security.md"):match("```hcl\n(.-)```")
+    policy("locks", APP, rules)
+  end
+
+  local function stop()
+    common.clean_up()
+    server:stop()
+  end
+
+  local timed = steady(start, stop)
+
+  local function as(token, opts)
+    local all = { url = (server.url:gsub("//", "//:" .. token .. "@"))
+      .. "/app" }
+    for name, value in pairs(opts or {}) do all[name] = value end
+    return all
+  end
+
+  timed("serves a token with the rights of the page, and refuses others",
+    function()
+      local a, b, k = open(as(APP)), open(as(APP)), key()
+      local lease = assert(a:lock(k, { value = "v" }))
+      assert.are.equal("busy", select(3, b:try_lock(k)))
+      assert.are.equal("v", b:inspect(k).holders[1].value)
+      assert(lease:guard("PUT", "app/dlock/data", "1", "DELETE",
+        "app/dlock/old"))
+      assert.are.same({ k }, (b:list(k)))
+      assert.is_true(a:break_lock(k))
+      assert.is_true(lease:wait_lost(20))
+      refused("denied", "refuses access to /dlock", { url = server.url })
+      refused("denied", "token", as((APP:gsub("2", "3"))))
+      refused("denied", "may not write",
+        as(APP, { prefix = "/elsewhere" }))
+      lease = assert(a:lock(k))
+      local _, message, code = lease:guard("PUT", "elsewhere", "1")
+      assert.are.equal("denied", code, message)
+      assert(lease:release())
+    end)
+
+  timed("asks for a token that changed", function()
+    local words, n = { (APP:gsub("2", "4")), APP }, 0
+    local store = open { url = server.url .. "/app",
+      password = function()
+        n = n + 1
+        return words[math.min(n, 2)]
+      end }
+    assert.are.equal("denied", select(3, store:lock(key(), { timeout = 1 })))
+    assert(store:lock(key(), { timeout = 20 })):release()
+  end)
+end)
+
+describe("what is no Consul, or not to be had,", function()
+  after_each(common.clean_up)
+
+  it("is named", function()
+    local other = redis.start()
+    refused("unavailable", "is no agent",
+      { url = (other.url:gsub("redis", "consul")) })
+    other:stop()
+    refused("unavailable", "onnection refused",
+      { url = "consul://127.0.0.1:1" })
+    refused("unavailable", "resolve", { url = "consul://a.invalid" })
+  end)
+
+  it("is told at once", function()
+    local dlock = require "dlock"
+    for code, list in pairs { invalid = { { session_timeout = 0.5 },
+        { session_timeout = 61 }, { username = "u", password = "p" },
+        { prefix = "/a b" }, { prefix = "x" }, { prefix = "/a/../b" },
+        { url = "consul://a,b" }, { url = "consul://a/b%25" } },
+      unsupported = { { url = "consuls://a", tls = { cert = "c",
+        key_password_file = "f" } } } } do
+      for _, opts in ipairs(list) do
+        opts.url = opts.url or common.url
+        local store, message, was = dlock.open(opts)
+        assert.is_nil(store)
+        assert.are.equal(code, was, message)
+      end
+    end
+  end)
+end)

@@ -1,5 +1,7 @@
--- examples/sentinel/run, cluster/run, redlock/run, etcd/run and tls/run: they
--- start servers with one command, the program beside each of them, their end.
+-- examples/sentinel/run, cluster/run, redlock/run, etcd/run, consul/run and
+-- tls/run: they start servers with one command, the program beside each of
+-- them, their end.
+local consul = require "spec.support.consul"
 local dlock = require "dlock"
 local eventually = require("spec.support.loop").eventually
 local process = require "spec.support.process"
@@ -22,7 +24,8 @@ describe("the example of", function()
   local function start(name, first_line)
     for _ = 1, 5 do
       local one = process.spawn { command = { ("examples/%s/run"):format(name),
-        tostring(server.free_ports(12)) }, env = { TMPDIR = dir },
+        tostring(server.free_ports(12)) },
+        env = { TMPDIR = dir, CONSUL = consul.program() },
         stderr = "pipe" }
       local ok, line = pcall(one.expect, one, first_line)
       if ok then
@@ -76,7 +79,7 @@ describe("the example of", function()
   end)
 
   for name, what in pairs { etcd = "three etcd members",
-      redlock = "five servers for Redlock" } do
+      consul = "three Consul servers", redlock = "five servers for Redlock" } do
     it(what .. " start, serve, and leave nothing", function()
       local set = start(name, "^" .. name .. "://")
       local out = run(set:expect("^lua5%.4 "), 1)

@@ -19,7 +19,7 @@ end
 -- The pages whose ```lua blocks are programs.
 local PROGRAMS = { "README.md", "docs/howto.md", "docs/fallback.md",
   "docs/redis.md", "docs/cluster.md", "docs/redlock.md", "docs/zookeeper.md",
-  "docs/etcd.md", "docs/file.md", "docs/loops.md",
+  "docs/etcd.md", "docs/consul.md", "docs/file.md", "docs/loops.md",
   "docs/troubleshooting.md", "docs/cookbook.md" }
 
 -- Who runs, or looks at, the blocks that are none.
@@ -42,8 +42,10 @@ local ELSEWHERE = {
   ["docs/openresty.md: lua"] = "docs/resty_pages_spec, as a handler in nginx",
   ["docs/performance.md: sh"] = "docs/performance_spec, in a shell",
   ["docs/security.md: lua"] = "redis/tls_refusals_spec, with its own files",
+  ["docs/security.md: hcl"] = "consul/rights_spec, with this policy",
   ["docs/security.md: "] = "contract/subjects gives these rights to users",
   ["docs/zookeeper.md: "] = "here, below: the name of a node",
+  ["docs/consul.md: "] = "consul/faults_spec: names of keys",
   ["docs/etcd.md: "] = "etcd/units_spec: names of keys",
 }
 
@@ -72,6 +74,7 @@ describe("pages:", function()
       ["redis+cluster"] = os.getenv("DLOCK_TEST_CLUSTER"),
       zookeeper = os.getenv("DLOCK_TEST_ZOOKEEPER"),
       etcd = os.getenv("DLOCK_TEST_ETCD"),
+      consul = os.getenv("DLOCK_TEST_CONSUL"),
     })
   end
 
@@ -279,8 +282,8 @@ describe("pages:", function()
       .. "luajit", says("lua5.9"))
     local err = says("lua5.4", "CPPFLAGS=-nostdinc")
     assert.matches("apt%-get install pkg%-config liblua5%.4%-dev libuv1%-dev "
-      .. "libnghttp2%-dev libhiredis%-dev libzookeeper%-mt%-dev "
-      .. "libssl%-dev\n", err)
+      .. "libcurl4%-openssl%-dev libjansson%-dev libnghttp2%-dev "
+      .. "libhiredis%-dev libzookeeper%-mt%-dev libssl%-dev\n", err)
     assert.is_nil(err:find("fatal error", 1, true), err)
     assert.is_nil(says("lua5.4", "CPPFLAGS=-nostdinc", "STORES=file")
       :find("hiredis-dev", 1, true))

@@ -67,7 +67,7 @@ ON.etcd = {
 }
 
 ON.consul = {
-  start = function() return consul.start { members = 3 } end,
+  start = function() return consul.start { members = 3, agent = true } end,
   ON.etcd[1], ON.etcd[2], ON.etcd[3],
 }
 

@@ -1,7 +1,8 @@
 -- Consul for specs: private servers on free loopback ports, to be killed,
--- stopped and started again; curl looks at them from outside.
+-- stopped and started again, and an agent that is none; curl looks at them from
+-- outside.
 --
---   local c = consul.start { members = 3 }; c.url; c[1]:kill(); c:stop()
+--   local c = consul.start { members = 3 }; c[1].url; c[1]:kill(); c:stop()
 --   consul.get(c.url, "/v1/kv/dlock/?keys")
 
 local loop = require "spec.support.loop"
@@ -60,17 +61,22 @@ function consul.keys(url, prefix, token)
 end
 
 local function command_line(self, opts, all)
-  local cmd = { consul.program(), "agent", "-server", "-bootstrap-expect", #all,
-    "-node", self.name, "-disable-host-node-id", "-data-dir",
-    self.dir .. "/data", "-bind", "127.0.0.1", "-client", "127.0.0.1",
-    "-server-port", self.rpc, "-serf-lan-port", self.serf, "-serf-wan-port",
-    -1, "-dns-port", -1, "-http-port", opts.tls and -1 or self.port,
+  local cmd = { consul.program(), "agent", "-node", self.name,
+    "-disable-host-node-id", "-data-dir", self.dir .. "/data",
+    "-bind", "127.0.0.1", "-client", "127.0.0.1", "-serf-lan-port", self.serf,
+    "-dns-port", -1, "-http-port", opts.tls and -1 or self.port,
     "-https-port", opts.tls and self.port or -1, "-log-level", "info",
     "-config-file", self.dir .. "/conf.hcl" }
-  for i, one in ipairs(all) do
-    if #all > 1 and one ~= self then
-      cmd[#cmd + 1] = "-retry-join"
-      cmd[#cmd + 1] = "127.0.0.1:" .. all[i].serf
+  local function add(...)
+    for _, word in ipairs { ... } do cmd[#cmd + 1] = word end
+  end
+  if self ~= all.agent then
+    add("-server", "-bootstrap-expect", #all, "-server-port", self.rpc,
+      "-serf-wan-port", -1)
+  end
+  for _, one in ipairs(all) do
+    if one ~= self then
+      add("-retry-join", "127.0.0.1:" .. one.serf)
     end
   end
   for i, word in ipairs(cmd) do cmd[i] = tostring(word) end
@@ -117,32 +123,44 @@ local function launch(self, ready)
   return self.server and self, log
 end
 
+local function everybody(self)
+  local list = { (table.unpack or unpack)(self) }
+  list[#list + 1] = self.agent
+  return list
+end
+
 local function new(opts, new_dir)
   local self, scheme = setmetatable({}, consul), opts.tls and "consuls" or
     "consul"
-  for i = 1, opts.members or 1 do
-    local dir = new_dir and new_dir(i) or server.new_dir()
-    self[i] = setmetatable({ name = "m" .. i, dir = dir,
-      port = server.free_port(), rpc = server.free_port(),
-      serf = server.free_port() }, member)
-    self[i].url = scheme .. "://127.0.0.1:" .. self[i].port
+  local function add(i, name)
+    local port = server.free_port()
+    self[i] = setmetatable({ name = name, port = port,
+      dir = new_dir and new_dir(i) or server.new_dir(),
+      rpc = server.free_port(), serf = server.free_port(),
+      url = scheme .. "://127.0.0.1:" .. port }, member)
   end
-  self.url, self.urls = self[1].url, {}
-  for i, one in ipairs(self) do self.urls[i] = one.url end
-  for _, one in ipairs(self) do
+  self.urls = {}
+  for i = 1, opts.members or 1 do
+    add(i, "m" .. i)
+    self.urls[i] = self[i].url
+  end
+  if opts.agent then add("agent", "agent") end
+  self.url = (self.agent or self[1]).url
+  for _, one in ipairs(everybody(self)) do
     one.cmd = command_line(one, opts, self)
     write_conf(one, opts)
   end
   return self
 end
 
---- Starts servers (1) of one datacenter. opts: members, tls (certificates,
---- which then ask for the client's), conf (more of the configuration).
+--- Starts servers (1) of one datacenter. opts: members, agent (one more that is
+--- no server, with the url), tls (certificates, which then ask for the
+--- client's), conf (more of the configuration).
 function consul.start(opts, new_dir)
   opts = opts or {}
   return server.retry(function()
     local self, log = new(opts, new_dir), nil
-    for _, one in ipairs(self) do -- they only serve together
+    for _, one in ipairs(everybody(self)) do -- they only serve together
       local up
       up, log = launch(one, #self > 1 and function() return true end)
       if not up then
@@ -150,7 +168,7 @@ function consul.start(opts, new_dir)
         return nil, log
       end
     end
-    for _, one in ipairs(self) do
+    for _, one in ipairs(everybody(self)) do
       local up = loop.look(60, function()
         log = server.read_file(one.dir .. "/consul.log")
         return is_ready(log)
@@ -199,8 +217,16 @@ function consul:start_again(id)
   self[id]:start_again()
 end
 
+function consul:pause(id)
+  self[id]:pause()
+end
+
+function consul:resume(id)
+  self[id]:resume()
+end
+
 function consul:stop()
-  for _, one in ipairs(self) do
+  for _, one in ipairs(everybody(self)) do
     if one.dir then
       if one.server then
         one.server:kill()

@@ -19,7 +19,7 @@ end
 
 local function session_of(k)
   local seen = consul.get(common.url, "/v1/kv/dlock/" .. k .. "/?recurse")
-  return assert(seen:match('"Session":"([^"]+)"'), seen)
+  return assert(seen:match('"Session": *"([^"]+)"'), seen)
 end
 
 describe("with Consul in trouble,", function()

@@ -62,17 +62,22 @@ end
 
 local function command_line(self, opts, all)
   local cmd = { consul.program(), "agent", "-node", self.name,
-    "-disable-host-node-id", "-data-dir", self.dir .. "/data",
-    "-bind", "127.0.0.1", "-client", "127.0.0.1", "-serf-lan-port", self.serf,
-    "-dns-port", -1, "-http-port", opts.tls and -1 or self.port,
-    "-https-port", opts.tls and self.port or -1, "-log-level", "info",
+    "-disable-host-node-id", "-bind", "127.0.0.1", "-client", "127.0.0.1",
+    "-serf-lan-port", self.serf, "-dns-port", -1, "-grpc-port", -1,
+    "-http-port", opts.tls and -1 or self.port, "-https-port",
+    opts.tls and self.port or -1, "-log-level", "info",
     "-config-file", self.dir .. "/conf.hcl" }
   local function add(...)
     for _, word in ipairs { ... } do cmd[#cmd + 1] = word end
   end
   if self ~= all.agent then
-    add("-server", "-bootstrap-expect", #all, "-server-port", self.rpc,
-      "-serf-wan-port", -1)
+    add("-server-port", self.rpc, "-serf-wan-port", -1)
+  end
+  if opts.members or opts.conf then
+    add("-data-dir", self.dir .. "/data")
+    if self ~= all.agent then add("-server", "-bootstrap-expect", #all) end
+  else
+    add("-dev") -- syncs nothing to disk
   end
   for _, one in ipairs(all) do
     if one ~= self then

@@ -80,16 +80,9 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
 }
 
 const struct dlk_store_type dlk_consul_store = {
-    .abi = DLK_STORE_ABI,
     .name = "consul",
-    .op_size = sizeof(struct dlk_ss_op_data),
-    .lease_size = sizeof(struct dlk_ss_lease_data),
     .stop_wait = DLK_STOP_WAIT,
     .prefix = prefix,
     .create = create,
-    .submit = dlk_ss_submit,
-    .cancel = dlk_ss_cancel,
-    .renew = dlk_ss_renew,
-    .stop = dlk_ss_stop,
-    .destroy = dlk_ss_destroy,
+    DLK_SS_STORE,
 };

@@ -51,9 +51,9 @@ SESSION = $(addprefix store/session/,format life recipe query)
 LIBS_zookeeper = $(or $(ZOOKEEPER_LIBS),-lzookeeper_mt)
 ROOMS_store/zookeeper = $(SESSION)
 LIBS_etcd = $(or $(NGHTTP2_LIBS),-lnghttp2)
-ROOMS_store/etcd = net $(SESSION) store/session/etcd
+ROOMS_store/etcd = net $(SESSION) store/session/asks store/session/etcd
 LIBS_consul = $(or $(CURL_LIBS),-lcurl) $(or $(JANSSON_LIBS),-ljansson)
-ROOMS_store/consul = $(SESSION) store/session/consul
+ROOMS_store/consul = $(SESSION) store/session/asks store/session/consul
 LIBS_tls = $(or $(OPENSSL_LIBS),-lssl -lcrypto)
 
 # What includes lua.h is compiled for each Lua; the rest once for all.

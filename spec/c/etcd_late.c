@@ -94,8 +94,7 @@ static void end_link(struct dlk_ss_link *l) {
   dlk_etcd_driver.close(l);
   fake_serve();
   post->run(post);
-  for (size_t i = 0; i < DLK_ETCD_TEXTS; i++)
-    free(client.texts[i]);
+  dlk_ss_free_texts(client.texts);
 }
 
 static void begin(struct dlk_ss_link *l, enum dlk_ss_verb verb,

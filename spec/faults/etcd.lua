@@ -9,9 +9,9 @@ return {
     file = ROOM .. "asks.c", find = "if_epoch(l, out); dlk_etcd_do_put(",
     put = "dlk_etcd_do_put(" },
   { name = "what is asked behind a write may pass it",
-    file = ROOM .. "asks.c",
-    find = "if (b->phase != DONE && same && (a->writes || b->writes))",
-    put = "(void)same; if (b->phase != DONE && a->rides)" },
+    file = "csrc/store/session/asks/asks.c", find =
+      "if (b->phase != DLK_SS_ASK_DONE && same && (a->writes || b->writes))",
+    put = "(void)same; if (b->phase != DLK_SS_ASK_DONE && a->rides)" },
   { name = "a watch begins behind what it may have missed",
     file = ROOM .. "watch.c", find = "w->from = revision + 1;",
     put = "w->from = revision + 2;" },

@@ -93,7 +93,7 @@ static void close_link(struct dlk_ss_link *l) {
   struct dlk_buf key = {0};
   bool known = l->state == DLK_CONSUL_UP;
   dlk_list_remove(&l->in_client);
-  dlk_consul_asks_end(l, NULL);
+  dlk_ss_asks_end(&l->asks, NULL);
   dlk_consul_watches_end(l, true);
   dlk_consul_state(l, DLK_CONSUL_CLOSED);
   dlk_http_drop(&l->hello);
@@ -269,7 +269,8 @@ static void soon_fired(struct dlk_timer *timer, int64_t now) {
     l->cut = NULL;
     dlk_consul_watches_end(l, false);
     l->events.away(l->user);
-    dlk_consul_asks_end(l, why);
+    dlk_ss_asks_end(&l->asks, why);
+    dlk_consul_busy(l);
   }
   if (l->state > DLK_CONSUL_AWAY)
     return;
@@ -302,7 +303,11 @@ static struct dlk_ss_link *open_link(struct dlk_host *host, void *client,
   l->user = user;
   l->owner = owner;
   l->seconds = (timeout + DLK_SEC - 1) / DLK_SEC;
-  dlk_list_init(&l->asks);
+  dlk_list_init(&l->asks.list);
+  l->asks.type = &dlk_consul_asks;
+  l->asks.host = host;
+  l->asks.base = l->client->base;
+  l->asks.texts = l->client->texts;
   dlk_list_init(&l->turns);
   dlk_map_init(&l->folders, seed);
   l->soon.fire = soon_fired;
@@ -321,8 +326,7 @@ static const struct dlk_ss_rule proof = {.lag = 0, .writes = false}; /* C3 */
 
 static void free_client(void *arg) {
   struct dlk_consul_client *client = arg;
-  for (size_t i = 0; i < DLK_CONSUL_TEXTS; i++)
-    free(client->texts[i]);
+  dlk_ss_free_texts(client->texts);
   free(client->base);
   free(client);
 }

@@ -3,19 +3,8 @@
 
 #include <stdio.h>
 
-const char *dlk_consul_keep(struct dlk_consul_client *client,
-                            const char *text) {
-  for (size_t i = 0; i < DLK_CONSUL_TEXTS; i++) {
-    if (!client->texts[i])
-      client->texts[i] = strdup(text);
-    if (client->texts[i] && strcmp(client->texts[i], text) == 0)
-      return client->texts[i];
-  }
-  return "the servers refuse it";
-}
-
 void dlk_consul_busy(struct dlk_ss_link *l) {
-  bool rests = l->state == DLK_CONSUL_UP && dlk_list_empty(&l->asks);
+  bool rests = l->state == DLK_CONSUL_UP && dlk_list_empty(&l->asks.list);
   bool busy = l->state != DLK_CONSUL_GONE && !rests;
   if (busy != l->busy)
     l->host->busy(l->host, busy ? 1 : -1);
@@ -50,7 +39,7 @@ void dlk_consul_epoch_key(const struct dlk_ss_link *l, struct dlk_buf *out) {
 void dlk_consul_cut(struct dlk_ss_link *l, const char *why) {
   if (l->state != DLK_CONSUL_UP)
     return;
-  l->cut = dlk_consul_keep(l->client, why);
+  l->cut = dlk_ss_keep_text(l->client->texts, why);
   dlk_consul_state(l, DLK_CONSUL_AWAY);
   l->host->timer_set(l->host, &l->soon, 0);
 }

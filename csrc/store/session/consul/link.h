@@ -3,19 +3,17 @@
 #define DLK_STORE_SESSION_CONSUL_LINK_H
 
 #include "core/map.h"
+#include "store/session/asks/asks.h"
 #include "store/session/consul/conn/http.h"
 #include "store/session/consul/wire/txn.h"
-#include "store/session/driver.h"
-
-#define DLK_CONSUL_TEXTS 16
 
 /* Shared by a store's sessions. */
 struct dlk_consul_client {
   struct dlk_host *host;
   struct dlk_conf conf;
-  char *base;                    /* the folder of all locks */
-  char *texts[DLK_CONSUL_TEXTS]; /* servers' words, kept for replies */
-  struct dlk_list links;         /* open */
+  char *base;                /* the folder of all locks */
+  char *texts[DLK_SS_TEXTS]; /* servers' words, kept for replies */
+  struct dlk_list links;     /* open */
 };
 
 enum dlk_consul_state {
@@ -49,8 +47,7 @@ struct dlk_ss_link {
   struct dlk_buf body; /* hello's */
   struct dlk_timer soon;
   struct dlk_post post;
-  struct dlk_list asks; /* asks.c */
-  bool delivering;
+  struct dlk_ss_asks asks;
   struct dlk_map folders; /* watch.c */
   struct dlk_list turns;  /* those whose query waits for its turn */
   size_t queries;
@@ -58,8 +55,6 @@ struct dlk_ss_link {
 
 /* ---- link.c ---- */
 
-/* Replies' texts live on: the last few are kept, and more are not told. */
-const char *dlk_consul_keep(struct dlk_consul_client *client, const char *text);
 void dlk_consul_busy(struct dlk_ss_link *l);
 void dlk_consul_state(struct dlk_ss_link *l, enum dlk_consul_state state);
 /* The session is over; nothing of l may be used afterwards. */
@@ -75,12 +70,11 @@ bool dlk_consul_lost(struct dlk_ss_link *l, const struct dlk_http_call *c);
 
 /* ---- asks.c ---- */
 
+extern const struct dlk_ss_asks_type dlk_consul_asks;
 bool dlk_consul_send(struct dlk_ss_link *l, const struct dlk_ss_request *q,
                      dlk_ss_answer *answer, void *who, uint32_t tag);
 /* Answers what is done, and begins what may. */
 void dlk_consul_deliver(struct dlk_ss_link *l);
-/* All are answered CUT; or (NULL) nobody is. */
-void dlk_consul_asks_end(struct dlk_ss_link *l, const char *why);
 const char *dlk_consul_guard_error(void *client, const struct dlk_op *op);
 
 /* ---- watch.c ---- */

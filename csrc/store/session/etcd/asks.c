@@ -6,11 +6,7 @@
  * that compares: a contender's create_revision (its name has it), a mark the
  * mod_revision that was read, a create the epoch (driver.c, E1).
  *
- * A1. etcd does calls side by side, so order (D1) is kept here. An ask begins
- *     when no earlier one of the same lock, of which one writes, is under way.
- *     All are answered in the order in which they came.
- * A2. A create lists the lock in its own transaction. The LIST that follows at
- *     once (`leads`) is answered by that: an acquire is one round trip.
+ * A1, A2: asks/asks.h.
  * A3. A LIST that is not fresh, and a READ, are the member's own
  *     (serializable): it has applied what it answered here (driver.c, E2).
  * A4. The servers show no clock. CLOCK is ours. A stand-in's end is for its
@@ -24,80 +20,37 @@
  *     that shows its cause (D3). No watch misses it (watch.c). But a try may
  *     call busy a lock that was downgraded a moment before.
  *
- *   QUEUED -> FLYING                   start
- *   QUEUED -> PROVING -> FLYING        PROVE: the keepalive, then the read
- *   QUEUED -> GRANTING -> FLYING       KEEP, DETACH, PROLONG: the key's lease
- *   QUEUED -> DONE, FLYING -> DONE     until then delivered */
+ * One FLYING is, first,
+ *   PROVING    PROVE: the keepalive, then the read
+ *   GRANTING   KEEP, DETACH, PROLONG: the key's lease */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "store/session/etcd/link.h"
-#include "store/session/format/traced.h"
+#include "store/session/format/data.h"
 
-enum phase { QUEUED, PROVING, GRANTING, FLYING, DONE };
+enum stage { ITSELF, PROVING, GRANTING };
 
 struct ask {
-  struct dlk_list link;
+  struct dlk_ss_ask a;
   struct dlk_grpc_call call;
   struct dlk_ss_link *on;
-  dlk_ss_answer *answer;
-  void *who;
-  uint32_t tag;
-  enum dlk_ss_verb verb;
-  enum phase phase;
-  enum dlk_ss_rc rc;
-  const char *text;
-  int64_t sent;
-  uint32_t lock; /* of its folder's name; 0: all locks */
-  bool writes, watch, ranges, rides, again;
-  bool at_once;         /* it needs no call */
+  enum stage stage;
+  bool ranges, again;
   int64_t created;      /* the node's, or 0 */
   int64_t keep, keeper; /* of a lease of its own: seconds, and its id */
   struct dlk_buf body;  /* the call's message */
-  char path[];
 };
 
-static const char *const verbs[] = {
-    [DLK_SS_CREATE] = "create", [DLK_SS_KEEP] = "keep",
-    [DLK_SS_MARK] = "mark",     [DLK_SS_DELETE] = "delete",
-    [DLK_SS_READ] = "read",     [DLK_SS_LIST] = "list",
-    [DLK_SS_COUNT] = "count",   [DLK_SS_PROVE] = "prove",
-    [DLK_SS_CLOCK] = "clock",   [DLK_SS_FOLDER] = "folder",
-    [DLK_SS_GUARD] = "guard",   [DLK_SS_PING] = "ping",
-    [DLK_SS_DETACH] = "detach", [DLK_SS_PROLONG] = "prolong",
-    [DLK_SS_ATTACH] = "attach", [DLK_SS_DETACHED] = "detached"};
-
-/* Replies' texts live on: the last few are kept, and more are not told. */
-static const char *keep_text(struct dlk_etcd_client *client, const char *text) {
-  for (size_t i = 0; i < DLK_ETCD_TEXTS; i++) {
-    if (!client->texts[i])
-      client->texts[i] = strdup(text);
-    if (client->texts[i] && strcmp(client->texts[i], text) == 0)
-      return client->texts[i];
-  }
-  return "the servers refuse it";
+static struct ask *of(struct dlk_ss_ask *a) {
+  return (struct ask *)(void *)a; /* its first member */
 }
 
-static void free_ask(struct ask *a) {
-  dlk_list_remove(&a->link);
-  dlk_grpc_drop(&a->call);
-  dlk_buf_free(&a->body);
-  free(a);
-}
-
-static struct ask *ask_at(struct dlk_list *l) {
-  return DLK_CONTAINER(l, struct ask, link);
-}
-
-static void trace(const struct ask *a, const char *event, enum dlk_ss_rc rc) {
-  const struct dlk_ss_link *l = a->on;
-  if (DLK_TRACING)
-    dlk_ss_trace("etcd", l->host->now(l->host), event, a->path, "%s%s",
-                 verbs[a->verb],
-                 rc == DLK_SS_OK       ? ""
-                 : rc == DLK_SS_NONODE ? ", no such key"
-                                       : ", not done");
+static void free_ask(struct dlk_ss_ask *a) {
+  dlk_grpc_drop(&of(a)->call);
+  dlk_buf_free(&of(a)->body);
 }
 
 /* ---- what is asked ---- */
@@ -140,33 +93,22 @@ static void put_count(struct dlk_buf *out, struct dlk_etcd_bytes key) {
   dlk_etcd_do_range(out, DLK_ETCD_ELSE, &there);
 }
 
-/* "PUT", key, value and "DELETE", key, as many as there are. out NULL: only
- * looks. */
-static bool put_guarded(const struct dlk_op *op, struct dlk_buf *out) {
-  size_t i = 0;
-  while (i < op->argc) {
-    bool puts = op->argv_len[i] == 3 && memcmp(op->argv[i], "PUT", 3) == 0;
-    bool ends = op->argv_len[i] == 6 && memcmp(op->argv[i], "DELETE", 6) == 0;
-    size_t n = puts ? 3 : 2;
-    if ((!puts && !ends) || i + n > op->argc || op->argv_len[i + 1] == 0)
-      return false;
-    struct dlk_etcd_bytes key = {op->argv[i + 1], op->argv_len[i + 1]};
+static void put_guarded(const struct dlk_op *op, struct dlk_buf *out) {
+  struct dlk_ss_write w;
+  size_t at = 0;
+  while (dlk_ss_guard_next(op, &at, &w)) {
     const struct dlk_etcd_put put = {
-        key,
-        {puts ? op->argv[i + 2] : "", puts ? op->argv_len[i + 2] : 0},
-        .lease = 0};
-    if (out && puts)
+        {w.key, w.len}, {w.value ? w.value : "", w.value_len}, .lease = 0};
+    if (w.value)
       dlk_etcd_do_put(out, &put);
-    else if (out)
-      dlk_etcd_do_delete(out, key, false);
-    i += n;
+    else
+      dlk_etcd_do_delete(out, put.key, false);
   }
-  return i > 0;
 }
 
 const char *dlk_etcd_guard_error(void *client, const struct dlk_op *op) {
   (void)client;
-  return put_guarded(op, NULL)
+  return dlk_ss_guard_count(op) > 0
              ? NULL
              : "guard takes \"PUT\", key, value and \"DELETE\", key, one or "
                "several, which are done together";
@@ -175,15 +117,15 @@ const char *dlk_etcd_guard_error(void *client, const struct dlk_op *op) {
 static void put_ranged(const struct ask *a, bool fresh,
                        struct dlk_etcd_bytes key, struct dlk_buf *out) {
   struct dlk_buf folder = {0};
-  bool names = a->verb == DLK_SS_LIST || a->verb == DLK_SS_COUNT;
-  bool pings = a->verb == DLK_SS_PING; /* of a key that nobody has */
-  dlk_buf_addf(&folder, "%s/", a->path);
+  bool names = a->a.verb == DLK_SS_LIST || a->a.verb == DLK_SS_COUNT;
+  bool pings = a->a.verb == DLK_SS_PING; /* of a key that nobody has */
+  dlk_buf_addf(&folder, "%s/", a->a.path);
   const struct dlk_etcd_range r = {
       .key = names || pings ? bytes_of(&folder) : key,
       .folder = names,
-      .serializable = a->verb == DLK_SS_READ || (names && !fresh),
-      .keys_only = a->verb == DLK_SS_LIST || a->verb == DLK_SS_PROVE,
-      .count_only = a->verb == DLK_SS_COUNT || pings};
+      .serializable = a->a.verb == DLK_SS_READ || (names && !fresh),
+      .keys_only = a->a.verb == DLK_SS_LIST || a->a.verb == DLK_SS_PROVE,
+      .count_only = a->a.verb == DLK_SS_COUNT || pings};
   out->failed |= folder.failed;
   dlk_etcd_range(out, &r);
   dlk_buf_free(&folder);
@@ -233,7 +175,7 @@ static void put_body(struct ask *a, const struct dlk_ss_request *q) {
   struct dlk_ss_link *l = a->on;
   struct dlk_buf *out = &a->body;
   struct dlk_etcd_node node = {0}, own = {0};
-  dlk_etcd_node_of(&node, a->path);
+  dlk_etcd_node_of(&node, a->a.path);
   a->created = node.created;
   if (q->own)
     dlk_etcd_node_of(&own, q->own);
@@ -289,23 +231,17 @@ static bool call(struct ask *a, const char *method) {
   struct dlk_grpc_call *c = &a->call;
   dlk_grpc_init_call(c, &a->on->grpc, method, false, on_told);
   size_t mark = dlk_grpc_open(c);
-  if (a->phase == GRANTING)
+  if (a->stage == GRANTING)
     dlk_etcd_grant(&c->out, a->keep, a->keeper);
   else
     dlk_buf_add(&c->out, a->body.data, a->body.len);
   return dlk_grpc_say(c, mark);
 }
 
-static void end_ask(struct ask *a, enum dlk_ss_rc rc, const char *text) {
-  a->phase = DONE;
-  a->rc = rc;
-  a->text = text;
-}
-
 static void fly(struct ask *a) {
-  a->phase = FLYING;
+  a->stage = ITSELF;
   if (!call(a, a->ranges ? "KV/Range" : "KV/Txn"))
-    end_ask(a, DLK_SS_MEMORY, "out of memory");
+    dlk_ss_ask_end(&a->a, DLK_SS_MEMORY, "out of memory");
 }
 
 static bool keep_alive(struct dlk_ss_link *l) {
@@ -316,38 +252,16 @@ static bool keep_alive(struct dlk_ss_link *l) {
   return dlk_grpc_say(c, mark);
 }
 
-static void start(struct ask *a) {
-  struct dlk_ss_link *l = a->on;
-  trace(a, "send", DLK_SS_OK);
-  a->sent = l->host->now(l->host);
-  if (a->at_once) {
-    end_ask(a, DLK_SS_OK, "");
-  } else if (a->verb == DLK_SS_PROVE || a->keep > 0) {
-    a->phase = a->keep > 0 ? GRANTING : PROVING;
-    if (!(a->keep > 0 ? call(a, "Lease/LeaseGrant") : keep_alive(l)))
-      end_ask(a, DLK_SS_MEMORY, "out of memory");
-  } else {
+static void start(struct dlk_ss_ask *ask) {
+  struct ask *a = of(ask);
+  bool keeps = a->keep > 0;
+  if (!keeps && ask->verb != DLK_SS_PROVE) {
     fly(a);
+    return;
   }
-}
-
-/* A1. */
-static bool may_start(const struct ask *a) {
-  const struct dlk_list *all = &a->on->asks;
-  for (struct dlk_list *at = all->next; at != &a->link; at = at->next) {
-    const struct ask *b = ask_at(at);
-    bool same = a->lock == b->lock || a->lock == 0 || b->lock == 0;
-    if (b->phase != DONE && same && (a->writes || b->writes))
-      return a->rides && b->verb == DLK_SS_CREATE && at->next == &a->link;
-  }
-  return true;
-}
-
-static void advance(struct dlk_ss_link *l) {
-  for (struct dlk_list *at = l->asks.next; at != &l->asks; at = at->next)
-    if (ask_at(at)->phase == QUEUED && may_start(ask_at(at)))
-      start(ask_at(at));
-  dlk_etcd_link_wake(l);
+  a->stage = keeps ? GRANTING : PROVING;
+  if (!(keeps ? call(a, "Lease/LeaseGrant") : keep_alive(a->on)))
+    dlk_ss_ask_end(ask, DLK_SS_MEMORY, "out of memory");
 }
 
 /* A write that passes the quota is done, and answered by EXHAUSTED as one that
@@ -360,7 +274,7 @@ static enum dlk_ss_rc rc_of(const struct ask *a) {
     return DLK_SS_NOAUTH;
   bool unsure = c->status == DLK_GRPC_EXHAUSTED &&
                 !strstr(c->text, "larger than max") && /* read by nobody */
-                (a->verb != DLK_SS_CREATE ||
+                (a->a.verb != DLK_SS_CREATE ||
                  strstr(c->text, "too many requests") != NULL);
   return unsure ? DLK_SS_THROTTLED : DLK_SS_FAILED;
 }
@@ -374,29 +288,34 @@ static void on_told(struct dlk_grpc_call *c) {
   struct dlk_ss_link *l = a->on;
   if (dlk_etcd_link_lost(l, c))
     return;
-  bool binds = a->verb == DLK_SS_CREATE || a->verb == DLK_SS_ATTACH;
+  bool binds = a->a.verb == DLK_SS_CREATE || a->a.verb == DLK_SS_ATTACH;
   if (c->status == DLK_GRPC_NOT_FOUND && binds) {
     dlk_etcd_link_end(l, DLK_SS_END_EXPIRED, "the lease ran out");
     return;
   }
   enum dlk_ss_rc rc = rc_of(a);
-  if (rc == DLK_SS_OK && a->phase == GRANTING)
+  if (rc == DLK_SS_OK && a->stage == GRANTING)
     fly(a);
   else
-    end_ask(a, rc, rc == DLK_SS_OK ? "" : keep_text(l->client, c->text));
-  const struct dlk_ss_request undo = {.verb = DLK_SS_DELETE, .path = a->path};
+    dlk_ss_ask_end(
+        &a->a, rc,
+        rc == DLK_SS_OK ? "" : dlk_ss_keep_text(l->client->texts, c->text));
+  const struct dlk_ss_request undo = {.verb = DLK_SS_DELETE, .path = a->a.path};
   if (c->status == DLK_GRPC_EXHAUSTED && rc == DLK_SS_FAILED &&
-      a->verb == DLK_SS_CREATE)
+      a->a.verb == DLK_SS_CREATE)
     (void)dlk_etcd_send(l, &undo, forget, NULL, 0);
-  if (dlk_etcd_deliver(l))
-    advance(l);
+  if (dlk_etcd_deliver(l)) {
+    dlk_ss_asks_start(&l->asks);
+    dlk_etcd_link_wake(l);
+  }
 }
 
 /* Keepalives are answered in their order. */
 static struct ask *first_proving(struct dlk_ss_link *l) {
-  for (struct dlk_list *at = l->asks.next; at != &l->asks; at = at->next)
-    if (ask_at(at)->phase == PROVING)
-      return ask_at(at);
+  struct dlk_list *all = &l->asks.list;
+  for (struct dlk_list *at = all->next; at != all; at = at->next)
+    if (of(dlk_ss_ask_at(at))->stage == PROVING)
+      return of(dlk_ss_ask_at(at));
   return NULL;
 }
 
@@ -421,14 +340,8 @@ static void on_kept(struct dlk_grpc_call *c) {
 
 /* ---- answers ---- */
 
-struct listed {
-  struct dlk_buf text;
-  char **names;
-  size_t count;
-};
-
 /* Of the base folder each lock once: its keys stand together. */
-static void add_lock(struct listed *out, struct dlk_etcd_bytes rest,
+static void add_lock(struct dlk_ss_listed *out, struct dlk_etcd_bytes rest,
                      struct dlk_etcd_bytes *last) {
   const char *slash = memchr(rest.p, '/', rest.n);
   size_t n = slash ? (size_t)(slash - rest.p) : 0;
@@ -441,9 +354,10 @@ static void add_lock(struct listed *out, struct dlk_etcd_bytes rest,
   out->count++;
 }
 
-static bool read_names(struct ask *a, struct dlk_pb *kvs, struct listed *out) {
-  size_t skip = strlen(a->path) + 1;
-  bool base = strcmp(a->path, a->on->client->base) == 0;
+static void read_names(const struct ask *a, struct dlk_pb *kvs,
+                       struct dlk_ss_listed *out) {
+  size_t skip = strlen(a->a.path) + 1;
+  bool base = dlk_ss_ask_is_base(&a->a);
   struct dlk_etcd_bytes last = {"", 0};
   struct dlk_etcd_kv kv;
   while (dlk_etcd_next_kv(kvs, &kv)) {
@@ -457,23 +371,6 @@ static bool read_names(struct ask *a, struct dlk_pb *kvs, struct listed *out) {
       out->count++;
     }
   }
-  out->names = calloc(out->count + 1, sizeof *out->names);
-  if (!out->names || out->text.failed)
-    return false;
-  char *at = out->text.data;
-  for (size_t i = 0; i < out->count; i++, at += strlen(at) + 1)
-    out->names[i] = at;
-  return true;
-}
-
-/* From the data: etcd keeps no time. */
-static int64_t since(struct dlk_etcd_bytes data) {
-  const char *at = memmem(data.p, data.n, "\nsince=", 7);
-  char digits[20] = "";
-  size_t left = at ? (size_t)(data.p + data.n - at) - 7 : 0;
-  if (at)
-    memcpy(digits, at + 7, left < 19 ? left : 19);
-  return strtoll(digits, NULL, 10);
 }
 
 /* A key of another number is another node (names.c). A key that is on another
@@ -482,23 +379,25 @@ static bool read_node(struct ask *a, struct dlk_ss_reply *r,
                       struct dlk_etcd_ranged *got) {
   struct dlk_etcd_kv kv;
   r->stat.children = got->count;
-  if (a->verb != DLK_SS_PROVE && a->verb != DLK_SS_READ)
+  if (a->a.verb != DLK_SS_PROVE && a->a.verb != DLK_SS_READ)
     return true;
   bool there = got->count > 0;
   if (there && !dlk_etcd_next_kv(&got->kvs, &kv))
     return false;
   if (!there || (a->created != 0 && kv.created != a->created))
     r->rc = DLK_SS_NONODE;
-  else if (a->verb == DLK_SS_PROVE && kv.lease != a->on->lease)
+  else if (a->a.verb == DLK_SS_PROVE && kv.lease != a->on->lease)
     r->rc = DLK_SS_FAILED;
-  if (a->verb == DLK_SS_PROVE || r->rc != DLK_SS_OK)
+  if (a->a.verb == DLK_SS_PROVE || r->rc != DLK_SS_OK)
     return true;
   r->data = kv.value.p;
   r->len = kv.value.n;
   r->stat.fence = kv.created;
   r->stat.owner = kv.lease;
   r->stat.version = kv.modified;
-  r->stat.ctime_ms = since(kv.value);
+  struct dlk_ss_data data;
+  dlk_ss_data_parse(kv.value.p, kv.value.n, &data);
+  r->stat.ctime_ms = data.since_ms; /* etcd keeps no time */
   return true;
 }
 
@@ -508,14 +407,14 @@ static void read_move(struct ask *a, struct dlk_ss_reply *r,
   struct dlk_pb kvs = did->range.kvs;
   struct dlk_etcd_kv kv = {.key = {"", 0}};
   bool there = dlk_etcd_next_kv(&kvs, &kv);
-  bool again = !did->succeeded && there && a->verb == DLK_SS_ATTACH &&
+  bool again = !did->succeeded && there && a->a.verb == DLK_SS_ATTACH &&
                a->again && kv.lease == a->on->lease;
   r->rc = again || (did->succeeded && there) ? DLK_SS_OK : DLK_SS_NONODE;
   if (!did->succeeded)
     return;
-  r->stat.version = a->verb == DLK_SS_DETACHED ? kv.modified : kv.created;
+  r->stat.version = a->a.verb == DLK_SS_DETACHED ? kv.modified : kv.created;
   kvs = did->second.kvs;
-  if (a->verb == DLK_SS_DETACH && !dlk_etcd_next_kv(&kvs, &kv))
+  if (a->a.verb == DLK_SS_DETACH && !dlk_etcd_next_kv(&kvs, &kv))
     return;
   r->data = kv.value.p;
   r->len = kv.value.n;
@@ -524,138 +423,116 @@ static void read_move(struct ask *a, struct dlk_ss_reply *r,
 /* What it compares is not so: the key is gone, unless the count says else. */
 static enum dlk_ss_rc undone(const struct ask *a,
                              const struct dlk_etcd_did *did) {
-  if (a->verb == DLK_SS_CREATE)
+  if (a->a.verb == DLK_SS_CREATE)
     return DLK_SS_FAILED;
   if (did->range.count == 0)
     return DLK_SS_NONODE;
-  return a->verb == DLK_SS_KEEP ? DLK_SS_EXISTS : DLK_SS_VERSION;
+  return a->a.verb == DLK_SS_KEEP ? DLK_SS_EXISTS : DLK_SS_VERSION;
 }
 
 static void read_txn(struct ask *a, struct dlk_ss_reply *r,
                      const struct dlk_etcd_did *did) {
   r->stat.version = r->stat.fence = did->range.revision;
-  r->stat.ctime_ms = a->sent / DLK_MS;
+  r->stat.ctime_ms = a->a.sent / DLK_MS;
   r->stat.owner = a->on->lease;
   r->text = "the servers compared, and refuse it";
-  if (a->verb >= DLK_SS_DETACH)
+  if (a->a.verb >= DLK_SS_DETACH)
     read_move(a, r, did);
   else if (!did->succeeded)
     r->rc = undone(a, did);
-  else if (a->verb == DLK_SS_DELETE && did->deleted == 0)
+  else if (a->a.verb == DLK_SS_DELETE && did->deleted == 0)
     r->rc = DLK_SS_NONODE;
 }
 
 /* Fills r from the call's answer; false: it is none. */
 static bool read_answer(struct ask *a, struct dlk_ss_reply *r,
-                        struct listed *names, struct dlk_buf *full) {
+                        struct dlk_ss_listed *names, struct dlk_buf *full) {
   struct dlk_etcd_bytes m;
   struct dlk_etcd_ranged got = {0};
   struct dlk_etcd_did did;
-  if (a->at_once && !a->rides)
+  if (a->a.at_once && !a->a.rides)
     return true;
   if (!dlk_grpc_next(&a->call, &m))
     return false;
-  if (a->ranges && !a->rides) {
+  if (a->ranges && !a->a.rides) {
     if (!dlk_etcd_ranged(m, &got))
       return false;
   } else if (!dlk_etcd_did(m, &did)) {
     return false;
-  } else if (a->rides) {
+  } else if (a->a.rides) {
     got = did.range;
     r->rc = did.succeeded ? DLK_SS_OK : DLK_SS_FAILED;
   } else {
     read_txn(a, r, &did);
   }
-  if (a->verb == DLK_SS_LIST) {
-    if (!read_names(a, &got.kvs, names))
+  if (a->a.verb == DLK_SS_LIST) {
+    read_names(a, &got.kvs, names);
+    if (!dlk_ss_listed_tell(names, r))
       r->rc = DLK_SS_MEMORY;
-    r->names = names->names;
-    r->count = names->count;
   } else if (a->ranges && !read_node(a, r, &got)) {
     return false;
   }
-  if (a->verb == DLK_SS_CREATE && r->rc == DLK_SS_OK) {
-    dlk_buf_addf(full, "%s", a->path);
+  if (a->a.verb == DLK_SS_CREATE && r->rc == DLK_SS_OK) {
+    dlk_buf_addf(full, "%s", a->a.path);
     dlk_etcd_number(full, r->stat.fence);
     r->path = full->data;
     if (full->failed)
       return false; /* with the connection: it will be found */
   }
-  if (a->watch && r->rc == DLK_SS_OK &&
-      !dlk_etcd_watch_path(a->on, a->path, a->verb == DLK_SS_LIST,
+  if (a->a.watch && r->rc == DLK_SS_OK &&
+      !dlk_etcd_watch_path(a->on, a->a.path, a->a.verb == DLK_SS_LIST,
                            got.revision))
     r->rc = DLK_SS_MEMORY;
   return !got.kvs.bad;
 }
 
-/* The create's list is that of the ask behind it (A2). */
+/* A2. */
 static void hand_on(struct ask *a) {
-  struct ask *next = a->link.next != &a->on->asks ? ask_at(a->link.next) : NULL;
-  if (a->verb != DLK_SS_CREATE || !next || !next->rides)
+  struct dlk_ss_ask *next = dlk_ss_ask_rider(&a->a);
+  if (!next)
     return;
-  next->rc = a->rc;
-  next->text = a->text;
-  next->sent = a->sent;
-  dlk_buf_add(&next->call.in, a->call.in.data, a->call.in.len);
-  if (next->call.in.failed)
-    end_ask(next, DLK_SS_MEMORY, "out of memory");
+  struct dlk_buf *in = &of(next)->call.in;
+  dlk_buf_add(in, a->call.in.data, a->call.in.len);
+  if (in->failed)
+    dlk_ss_ask_end(next, DLK_SS_MEMORY, "out of memory");
 }
 
-/* False: the answer broke the protocol, and the connection is lost. */
-static bool answer(struct ask *a) {
+static bool tell(struct dlk_ss_ask *ask) {
+  struct ask *a = of(ask);
   struct dlk_ss_link *l = a->on;
-  struct listed names = {0};
+  struct dlk_ss_listed names = {0};
   struct dlk_buf full = {0};
-  struct dlk_ss_reply r = {.rc = a->rc, .text = a->text, .sent = a->sent};
+  struct dlk_ss_reply r = {.rc = ask->rc, .text = ask->text, .sent = ask->sent};
   hand_on(a);
-  r.stat.mtime_ms = a->sent / DLK_MS;
+  r.stat.mtime_ms = ask->sent / DLK_MS;
   bool ok = r.rc != DLK_SS_OK || read_answer(a, &r, &names, &full);
-  if (ok) {
-    dlk_list_remove(&a->link);
-    trace(a, "answer", r.rc);
-    a->answer(a->who, a->tag, &r);
-    free_ask(a);
-  }
-  free(names.names);
-  dlk_buf_free(&names.text);
+  if (ok)
+    dlk_ss_ask_told(ask, &r);
+  dlk_ss_listed_free(&names);
   dlk_buf_free(&full);
   if (!ok)
     dlk_net_conn_lost(&l->grpc.net, "the server's answer broke the protocol");
-  return ok;
+  return ok && !l->closed;
 }
 
+const struct dlk_ss_asks_type dlk_etcd_asks = {.room = "etcd",
+                                               .size = sizeof(struct ask),
+                                               .most = INT_MAX,
+                                               .start = start,
+                                               .tell = tell,
+                                               .free = free_ask};
+
 bool dlk_etcd_deliver(struct dlk_ss_link *l) {
-  if (l->delivering)
-    return !l->closed;
-  l->delivering = true;
-  while (!l->closed && !dlk_list_empty(&l->asks) &&
-         ask_at(l->asks.next)->phase == DONE)
-    if (!answer(ask_at(l->asks.next)))
-      break;
-  l->delivering = false;
+  dlk_ss_asks_deliver(&l->asks);
   dlk_etcd_link_busy(l);
   return !l->closed;
 }
 
-void dlk_etcd_asks_end(struct dlk_ss_link *l, const char *why) {
-  struct dlk_list all;
-  dlk_list_take(&l->asks, &all);
-  const struct dlk_ss_reply cut = {
-      .rc = DLK_SS_CUT, .text = why ? keep_text(l->client, why) : ""};
-  while (!dlk_list_empty(&all)) {
-    struct ask *a = ask_at(all.next);
-    dlk_list_remove(&a->link);
-    if (why && !l->closed)
-      a->answer(a->who, a->tag, &cut);
-    free_ask(a);
-  }
-  dlk_etcd_link_busy(l);
-}
-
 int64_t dlk_etcd_oldest(const struct dlk_ss_link *l) {
-  for (struct dlk_list *at = l->asks.next; at != &l->asks; at = at->next) {
-    const struct ask *a = ask_at(at);
-    if (a->phase != QUEUED && a->phase != DONE)
+  const struct dlk_list *all = &l->asks.list;
+  for (struct dlk_list *at = all->next; at != all; at = at->next) {
+    const struct dlk_ss_ask *a = dlk_ss_ask_at(at);
+    if (a->phase == DLK_SS_FLYING)
       return a->sent;
   }
   return -1;
@@ -663,78 +540,39 @@ int64_t dlk_etcd_oldest(const struct dlk_ss_link *l) {
 
 /* ---- send ---- */
 
-static uint32_t hash(const char *p, size_t n) {
-  uint32_t h = 2166136261u;
-  for (size_t i = 0; i < n; i++)
-    h = (h ^ (unsigned char)p[i]) * 16777619u;
-  return h ? h : 1;
-}
-
-static uint32_t lock_of(const struct dlk_ss_link *l,
-                        const struct dlk_ss_request *q, const char *path) {
-  bool folder = q->verb == DLK_SS_LIST || q->verb == DLK_SS_COUNT;
-  const char *slash = folder ? NULL : strrchr(path, '/');
-  if (folder && strcmp(path, l->client->base) == 0)
-    return 0;
-  return hash(path, slash ? (size_t)(slash - path) : strlen(path));
-}
-
-/* A2. */
-static bool rides(const struct dlk_ss_link *l, const struct dlk_ss_request *q,
-                  const char *path) {
-  if (q->verb != DLK_SS_LIST || q->fresh || q->watch ||
-      dlk_list_empty(&l->asks))
-    return false;
-  const struct ask *last = ask_at(l->asks.prev);
-  size_t n = strlen(path);
-  return last->verb == DLK_SS_CREATE && last->phase != DONE &&
-         strncmp(last->path, path, n) == 0 && last->path[n] == '/';
-}
-
 static void set_keeper(struct ask *a, const struct dlk_ss_request *q) {
   struct dlk_host *host = a->on->host;
   uint64_t id;
   int64_t now = host->now(host) / DLK_MS;
-  int64_t ms = q->ms ? q->ms : dlk_etcd_until_ms(a->path) - now;
+  int64_t ms = q->ms ? q->ms : dlk_etcd_until_ms(a->a.path) - now;
   host->random(host, &id, sizeof id);
   a->keeper = (int64_t)(id >> 1 | 1);
   a->keep = ms > 0 ? ms / 1000 + 1 : 1;
 }
 
 bool dlk_etcd_send(struct dlk_ss_link *l, const struct dlk_ss_request *q,
-                   dlk_ss_answer *answer_to, void *who, uint32_t tag) {
-  const char *path = q->path ? q->path : q->own ? q->own : l->client->base;
-  size_t len = strlen(path);
-  struct ask *a = l->up && !l->closed ? calloc(1, sizeof *a + len + 1) : NULL;
-  if (!a)
+                   dlk_ss_answer *answer, void *who, uint32_t tag) {
+  bool up = l->up && !l->closed;
+  struct dlk_ss_ask *ask =
+      up ? dlk_ss_ask_new(&l->asks, q, answer, who, tag) : NULL;
+  if (!ask)
     return false;
-  memcpy(a->path, path, len);
+  struct ask *a = of(ask);
   a->on = l;
-  a->answer = answer_to;
-  a->who = who;
-  a->tag = tag;
-  a->verb = q->verb;
-  a->writes = q->verb <= DLK_SS_DELETE || q->verb == DLK_SS_GUARD ||
-              (q->verb >= DLK_SS_DETACH && q->verb <= DLK_SS_ATTACH);
-  a->watch = q->watch;
-  a->lock = lock_of(l, q, path);
-  a->rides = rides(l, q, path);
-  a->ranges = a->rides;
-  a->at_once = a->rides || q->verb == DLK_SS_CLOCK || q->verb == DLK_SS_FOLDER;
+  a->ranges = ask->rides;
+  ask->at_once |= q->verb == DLK_SS_CLOCK;
   dlk_list_init(&a->call.link);
   a->again = q->attempt > 0;
   if (q->verb == DLK_SS_KEEP || q->verb == DLK_SS_DETACH ||
       q->verb == DLK_SS_PROLONG)
     set_keeper(a, q);
-  if (!a->at_once)
+  if (!ask->at_once)
     put_body(a, q);
-  dlk_list_append(&l->asks, &a->link);
   if (a->body.failed) {
-    free_ask(a);
+    dlk_ss_ask_free(ask);
     return false;
   }
-  if (may_start(a))
-    start(a);
+  dlk_ss_ask_add(ask, true);
   dlk_etcd_link_wake(l);
   dlk_etcd_link_busy(l);
   return true;

@@ -76,7 +76,7 @@ static void close_link(struct dlk_ss_link *l) {
   bool revokes = l->up && l->lease != 0;
   l->closed = true;
   dlk_list_remove(&l->in_client);
-  dlk_etcd_asks_end(l, NULL);
+  dlk_ss_asks_end(&l->asks, NULL);
   dlk_etcd_watches_end(l);
   dlk_grpc_drop(&l->keeper);
   dlk_grpc_drop(&l->watcher);
@@ -232,7 +232,8 @@ static void broken(struct dlk_grpc *g, const struct dlk_error *why) {
   }
   dlk_etcd_link_up(l, false);
   l->events.away(l->user);
-  dlk_etcd_asks_end(l, why->text);
+  dlk_ss_asks_end(&l->asks, why->text);
+  dlk_etcd_link_busy(l);
 }
 
 /* "unavailable: etcd://h: refused" -> "refused" */
@@ -313,7 +314,11 @@ static struct dlk_ss_link *open_link(struct dlk_host *host, void *client,
   l->seconds = (timeout + DLK_SEC - 1) / DLK_SEC;
   l->member = seed[0];
   l->endpoint.locate = locate;
-  dlk_list_init(&l->asks);
+  dlk_list_init(&l->asks.list);
+  l->asks.type = &dlk_etcd_asks;
+  l->asks.host = host;
+  l->asks.base = l->client->base;
+  l->asks.texts = l->client->texts;
   dlk_list_init(&l->hello.link);
   dlk_list_init(&l->keeper.link);
   dlk_list_init(&l->watcher.link);
@@ -343,8 +348,7 @@ static struct dlk_ss_link *open_link(struct dlk_host *host, void *client,
 static void free_client(void *arg) {
   struct dlk_etcd_client *client = arg;
   dlk_net_tls_free(client->tls);
-  for (size_t i = 0; i < DLK_ETCD_TEXTS; i++)
-    free(client->texts[i]);
+  dlk_ss_free_texts(client->texts);
   free(client->members);
   free(client->base);
   free(client);

@@ -15,7 +15,8 @@ static void watch_one(struct dlk_host *host, const struct dlk_list *links) {
 }
 
 void dlk_etcd_link_busy(struct dlk_ss_link *l) {
-  bool busy = !l->gone && (!l->up || l->closed || !dlk_list_empty(&l->asks));
+  bool busy =
+      !l->gone && (!l->up || l->closed || !dlk_list_empty(&l->asks.list));
   if (busy != l->busy)
     l->host->busy(l->host, busy ? 1 : -1);
   l->busy = busy;

@@ -4,11 +4,9 @@
 
 #include "core/map.h"
 #include "net/tls.h"
-#include "store/session/driver.h"
+#include "store/session/asks/asks.h"
 #include "store/session/etcd/conn/grpc.h"
 #include "store/session/etcd/names.h"
-
-#define DLK_ETCD_TEXTS 16
 
 /* Shared by a store's sessions. */
 struct dlk_etcd_client {
@@ -16,7 +14,7 @@ struct dlk_etcd_client {
   struct dlk_net_tls *tls;         /* or NULL */
   struct dlk_net_address *members; /* conf.host_count of them */
   char *base;                      /* the folder of all locks */
-  char *texts[DLK_ETCD_TEXTS];     /* servers' words, kept for replies */
+  char *texts[DLK_SS_TEXTS];       /* servers' words, kept for replies */
   struct dlk_list links;           /* open */
 };
 
@@ -40,9 +38,8 @@ struct dlk_ss_link {
   struct dlk_grpc_call watcher;
   struct dlk_timer soon, late;
   struct dlk_post post;
-  unsigned alive;       /* what the loop still has of it */
-  struct dlk_list asks; /* asks.c */
-  bool delivering;
+  unsigned alive; /* what the loop still has of it */
+  struct dlk_ss_asks asks;
   struct dlk_map watches; /* watch.c */
   int64_t last_watch;
 };
@@ -68,12 +65,11 @@ bool dlk_etcd_link_lost(struct dlk_ss_link *l, const struct dlk_grpc_call *c);
 
 /* ---- asks.c ---- */
 
+extern const struct dlk_ss_asks_type dlk_etcd_asks;
 bool dlk_etcd_send(struct dlk_ss_link *l, const struct dlk_ss_request *q,
                    dlk_ss_answer *answer, void *who, uint32_t tag);
 /* Answers what is done; false: l has ended. */
 bool dlk_etcd_deliver(struct dlk_ss_link *l);
-/* All are answered CUT; or (NULL) nobody is. */
-void dlk_etcd_asks_end(struct dlk_ss_link *l, const char *why);
 int64_t dlk_etcd_oldest(const struct dlk_ss_link *l);
 const char *dlk_etcd_guard_error(void *client, const struct dlk_op *op);
 

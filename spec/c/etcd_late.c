@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "etcd_server.h"
+#include "fake_servers.h"
 #include "store/session/etcd/driver.h"
 #include "store/session/etcd/link.h"
 

@@ -1,5 +1,5 @@
-/* See etcd_server.h. */
-#include "etcd_server.h"
+/* See fake_servers.h. */
+#include "fake_servers.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -58,6 +58,7 @@ local function check_scripts(list)
   end
 end
 
+check_all(require "spec.faults.consul")
 check_all(require "spec.faults.etcd")
 check_all(require "spec.faults.queues")
 check_all(require "spec.faults.redis_client")

@@ -2,7 +2,8 @@
  * cancels, renewals and looks of one store cross with requests that are
  * executed one by one, connections that break before or after that, sessions
  * that expire or cannot be heard any more, and time that passes. The server is
- * spec/c/zookeeper_link.c, or (SIM_ETCD) spec/c/etcd_server.c.
+ * spec/c/zookeeper_link.c or, with SIM_ETCD or SIM_CONSUL, spec/c/etcd_server.c
+ * or consul_server.c.
  *
  * - No two hold what excludes each other (where nobody breaks locks).
  * - What an exclusive hold has a min_hold for nobody else gets before its end,
@@ -20,8 +21,14 @@
 
 #include "host.h"
 #include "plain.h"
-#ifdef SIM_ETCD
-#include "etcd_server.h"
+#if defined(SIM_CONSUL)
+#include "fake_servers.h"
+#include "store/session/consul/consul.h"
+#define STORE dlk_consul_store
+#define SCHEME "consul"
+#define FREED 100 /* a dead session's locks are kept for once more its time */
+#elif defined(SIM_ETCD)
+#include "fake_servers.h"
 #include "store/session/etcd/etcd.h"
 #define STORE dlk_etcd_store
 #define SCHEME "etcd"
@@ -30,6 +37,9 @@
 #include "zookeeper_link.h"
 #define STORE dlk_zookeeper_store
 #define SCHEME "zookeeper"
+#endif
+#ifndef FREED
+#define FREED 20 /* turns until what the dead held is free */
 #endif
 
 #define TIMEOUT (8 * DLK_SEC)
@@ -290,8 +300,8 @@ static bool anything_left(void) {
   return false;
 }
 
-static void rest(void) {
-  for (int i = 0; i < 20; i++) {
+static void rest(int turns) {
+  for (int i = 0; i < turns; i++) {
     fake_connected(TIMEOUT);
     fake_serve();
     pass(200 * DLK_MS);
@@ -306,12 +316,12 @@ static void once_more(unsigned key) {
   o->acquire = host_op(h, DLK_OP_ACQUIRE, o->lease, NULL, 0);
   o->acquire->wait = true;
   host_submit(h, o->acquire);
-  rest();
+  rest(FREED);
   look();
   if (!ours(o))
     sim_wrong("%s is not free in the end", keys[key]);
   release(o);
-  rest();
+  rest(20);
   look();
 }
 
@@ -331,10 +341,10 @@ static void calm(void) {
   }
   if (anything_left())
     sim_wrong("something never ends");
-  rest();
+  rest(20);
   for (unsigned k = 0; k < 2; k++)
     once_more(k);
-  rest();
+  rest(20);
   if (fake_nodes("/dlock/a") + fake_nodes("/dlock/b") > 0)
     sim_wrong("a node is left");
   if (h->busy != 0)

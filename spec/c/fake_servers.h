@@ -1,9 +1,9 @@
-/* An etcd of one process: what stands for conn/grpc.c under the driver, and the
- * servers behind it, so that a test can say which request is executed, which
- * answer is lost, and which request of a lost connection is done later. Nothing
- * happens by itself but the end of leases. */
-#ifndef SPEC_C_ETCD_SERVER_H
-#define SPEC_C_ETCD_SERVER_H
+/* An etcd, or a Consul, of one process: what stands for the driver's conn/, and
+ * the servers behind it, so that a test can say which request is executed,
+ * which answer is lost, and which request of a lost connection is done later.
+ * Nothing happens by itself but the end of leases and sessions. */
+#ifndef SPEC_C_FAKE_SERVERS_H
+#define SPEC_C_FAKE_SERVERS_H
 
 #include "store/session/driver.h"
 
@@ -36,7 +36,7 @@ int64_t fake_lease(int64_t created);
 /* The servers end the sessions that are connected, which hear of it. */
 void fake_expire(void);
 void fake_end(bool connected, enum dlk_ss_end end);
-/* Whether the key of that create_revision is there. */
+/* Whether the key that was created then is there. */
 bool fake_has(int64_t created);
 size_t fake_nodes(const char *lock);
 void fake_reset(void);

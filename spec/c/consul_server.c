@@ -29,12 +29,15 @@ struct session {
   int64_t ttl, ends;
 };
 
-/* Without a call: nobody hears of it. */
+/* Without a call: nobody hears of it. A query's answer may be under way. */
 struct item {
   struct dlk_http_call *call;
   char path[300];
   bool puts, refused;
   struct dlk_buf body;
+  long status; /* 0: it is not answered yet */
+  int64_t index;
+  json_t *said;
 };
 
 struct change {
@@ -62,6 +65,11 @@ static struct item take_item(size_t at) {
   struct item taken = items[at];
   memmove(&items[at], &items[at + 1], (--item_count - at) * sizeof taken);
   return taken;
+}
+
+static void free_item(struct item *i) {
+  dlk_buf_free(&i->body);
+  json_decref(i->said);
 }
 
 /* The call's owner is told. status 0: there was no answer. */
@@ -275,7 +283,7 @@ static json_t *list_names(const char *prefix) {
     char name[NAME];
     if (!keys[i].created || !under(keys[i].name, prefix))
       continue;
-    snprintf(name, sizeof name, "%s", keys[i].name);
+    snprintf(name, sizeof name, "%.*s", NAME - 1, keys[i].name);
     char *slash = strchr(name + strlen(prefix), '/');
     if (slash)
       slash[1] = '\0';
@@ -315,13 +323,13 @@ static bool ready(const struct item *i) {
   char name[NAME];
   int64_t index;
   bool tree;
-  if (!is_query(i) || i->refused || !i->call)
+  if (!is_query(i) || i->refused || !i->call || i->status)
     return true;
   read_query(i, name, &index, &tree);
   return index_of(name, tree) > index;
 }
 
-static void query(const struct item *i) {
+static void query(struct item *i) {
   char name[NAME];
   int64_t index;
   bool tree;
@@ -331,10 +339,9 @@ static void query(const struct item *i) {
     if (keys[k].created &&
         (tree ? under(keys[k].name, name) : strcmp(keys[k].name, name) == 0))
       json_array_append_new(out, shown(&keys[k], true));
-  bool none = json_array_size(out) == 0;
-  if (none)
-    json_decref(out);
-  answer(i->call, none ? 404 : 200, index_of(name, tree), none ? NULL : out);
+  i->status = json_array_size(out) == 0 ? 404 : 200;
+  i->index = index_of(name, tree);
+  i->said = out;
 }
 
 static void execute(struct item *i) {
@@ -344,7 +351,7 @@ static void execute(struct item *i) {
   if (i->refused)
     status = 0;
   else if (is_query(i))
-    query(i);
+    said = i->said, status = i->status;
   else if (under(i->path, "/v1/txn"))
     status = transaction(&i->body, &said);
   else if (under(i->path, "/v1/session/create"))
@@ -359,8 +366,7 @@ static void execute(struct item *i) {
     snprintf(prefix, sizeof prefix, "%.*s", (int)strcspn(key, "?"), key);
     said = list_names(prefix);
   }
-  if (!is_query(i) || i->refused)
-    answer(i->call, status, 0, said);
+  answer(i->call, status, i->index, said);
   dlk_buf_free(&i->body);
 }
 
@@ -372,7 +378,13 @@ bool fake_step(void) {
       which[some++] = i;
   if (some == 0)
     return false;
-  struct item i = take_item(which[sim_roll((uint32_t)some)]);
+  size_t at = which[sim_roll((uint32_t)some)];
+  if (is_query(&items[at]) && !items[at].refused && items[at].call &&
+      !items[at].status) {
+    query(&items[at]);
+    return true;
+  }
+  struct item i = take_item(at);
   execute(&i);
   return true;
 }
@@ -403,7 +415,7 @@ void fake_lose_all(bool executed_first) {
       if (executed_first && taken.puts && !taken.refused)
         execute(&taken);
       else
-        dlk_buf_free(&taken.body);
+        free_item(&taken);
     }
   }
   down = true;
@@ -453,7 +465,7 @@ size_t fake_nodes(const char *lock) {
 
 void fake_reset(void) {
   while (item_count > 0)
-    dlk_buf_free(&items[--item_count].body);
+    free_item(&items[--item_count]);
   memset(keys, 0, sizeof keys);
   memset(sessions, 0, sizeof sessions);
   memset(links, 0, sizeof links);

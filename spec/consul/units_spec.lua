@@ -1,10 +1,12 @@
 -- The Consul store in C, without a server: transactions, answers, and names of
--- keys.
+-- keys; and what watches make of answers that come late.
 
 local run = require "spec.support.units"
 
 describe("the Consul store's C tests pass:", function()
-  it("wire", function()
-    assert.are.equal(9, run("consul_wire"))
-  end)
+  for name, tests in pairs { wire = 9, late = 2 } do
+    it(name, function()
+      assert.are.equal(tests, run("consul_" .. name))
+    end)
+  end
 end)

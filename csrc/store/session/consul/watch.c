@@ -5,6 +5,8 @@
  * is missed between the two. A query begins behind an index that was seen
  * before the read was sent. A watch that comes while one is under way, which
  * may have been told what the read did not show, begins it anew from nothing.
+ * An answer may come after a later read's, or from a deposed leader: one whose
+ * index is below what a watch has seen says nothing of that.
  *
  * A watch tells once. One of a dead contender also tells each AGAIN: a list
  * sees then whether it may be buried (asks.c, A4).
@@ -127,10 +129,13 @@ static void tell(struct dlk_ss_link *l, struct watch *w, bool gone) {
   free_watch(w);
 }
 
-/* 0: as it was. 1: changed, 2: gone. */
-static int compare(const struct watch *w, const struct dlk_consul_answer *a) {
+/* 0: as it was, or older than what w's read has shown. 1: changed, 2: gone. */
+static int compare(const struct watch *w, const struct dlk_consul_answer *a,
+                   int64_t index) {
   size_t count = 0;
   int64_t modified = 0;
+  if (index < w->modified)
+    return 0;
   for (size_t i = 0; i < a->count; i++) {
     const struct dlk_consul_entry *e = &a->at[i];
     bool same = strlen(e->key) == w->key.len;
@@ -142,7 +147,8 @@ static int compare(const struct watch *w, const struct dlk_consul_answer *a) {
   return count == w->count && modified == w->modified ? 0 : count == 0 ? 2 : 1;
 }
 
-static void judge(struct folder *f, const struct dlk_consul_answer *a) {
+static void judge(struct folder *f, const struct dlk_consul_answer *a,
+                  int64_t index) {
   struct dlk_ss_link *l = f->on;
   struct dlk_list todo, changed;
   dlk_list_take(&f->watches, &todo);
@@ -150,10 +156,11 @@ static void judge(struct folder *f, const struct dlk_consul_answer *a) {
   while (!dlk_list_empty(&todo)) {
     struct watch *w = watch_at(todo.next);
     dlk_list_remove(&w->link);
-    dlk_list_append(compare(w, a) ? &changed : &f->watches, &w->link);
+    dlk_list_append(compare(w, a, index) ? &changed : &f->watches, &w->link);
   }
   while (!dlk_list_empty(&changed) && l->state == DLK_CONSUL_UP)
-    tell(l, watch_at(changed.next), compare(watch_at(changed.next), a) == 2);
+    tell(l, watch_at(changed.next),
+         compare(watch_at(changed.next), a, index) == 2);
   while (!dlk_list_empty(&changed))
     free_watch(watch_at(changed.next));
 }
@@ -177,7 +184,7 @@ static void on_told(struct dlk_http_call *c) {
   f->index = c->index < f->index ? 0 : c->index; /* restored: from nothing */
   f->told = l->host->now(l->host);
   l->seen = c->index > l->seen ? c->index : l->seen;
-  judge(f, &a);
+  judge(f, &a, c->index);
   dlk_consul_free(&a);
   if (l->state != DLK_CONSUL_UP)
     return;
@@ -199,8 +206,15 @@ static void timer_fired(struct dlk_timer *timer, int64_t now) {
     line_up(f);
     return;
   }
-  l->host->timer_set(l->host, timer, 0); /* more of them */
-  tell(l, watch_at(at), false);
+  struct watch *w = watch_at(at);
+  dlk_list_remove(&w->link);
+  if (dlk_list_empty(&f->watches)) {
+    free_folder(f); /* its query may be for that key alone */
+    take_turns(l);
+  } else {
+    l->host->timer_set(l->host, timer, 0); /* more of them */
+  }
+  tell(l, w, false);
 }
 
 static struct folder *folder_of(struct dlk_ss_link *l, const char *path,

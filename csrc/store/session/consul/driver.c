@@ -35,6 +35,9 @@
 
 #define PAUSE_MIN (50 * DLK_MS)
 #define PAUSE_MAX DLK_SEC
+/* TLS 1.3 says behind the handshake why it refuses us, and what is written then
+ * may hide that: another attempt shows it. */
+#define UNSENT_MAX (400 * DLK_MS)
 
 static struct dlk_ss_link *of(struct dlk_http_call *c) {
   return DLK_CONTAINER(c, struct dlk_ss_link, hello);
@@ -158,7 +161,7 @@ static void failed(struct dlk_ss_link *l, const struct dlk_http_call *c) {
     dlk_consul_end(l, DLK_SS_END_REFUSED, sentence);
   } else if (c->error && dlk_errno_code(c->error) == DLK_DENIED) {
     dlk_consul_end(l, DLK_SS_END_BARRED, text);
-  } else if (l->session[0] == '\0') {
+  } else if (l->session[0] == '\0' && !(c->unsent && l->pause < UNSENT_MAX)) {
     dlk_consul_end(l, DLK_SS_END_FAILED, text);
   } else {
     again(l);

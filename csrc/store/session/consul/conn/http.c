@@ -134,6 +134,7 @@ static void explain(struct dlk_http_call *c, CURLcode code) {
     break;
   default: /* TLS 1.3 tells when it is read */
     c->insecure = strstr(c->text, "alert") != NULL;
+    c->unsent = code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR;
   }
   if (!c->text[0])
     (void)snprintf(c->text, sizeof c->text, "%s", curl_easy_strerror(code));
@@ -222,7 +223,7 @@ bool dlk_http_start(struct dlk_http *h, struct dlk_http_call *c,
   dlk_buf_add(&url, "", 1);
   dlk_buf_clear(&c->in);
   c->status = c->error = 0;
-  c->insecure = false;
+  c->insecure = c->unsent = false;
   c->index = c->date_ms = 0;
   c->text[0] = '\0';
   c->sent = h->host->now(h->host);

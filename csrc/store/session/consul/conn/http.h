@@ -34,6 +34,7 @@ struct dlk_http_call {
   long status;            /* 0: no answer; text says why */
   int error;              /* why there is no connection; 0: something else */
   bool insecure;          /* TLS does not let us */
+  bool unsent;            /* the connection ended while it was asked */
   int64_t index, date_ms; /* X-Consul-Index, Date; 0: not given */
   const char *body;
   size_t left; /* of it */

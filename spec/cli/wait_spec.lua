@@ -5,6 +5,7 @@ local dlock = require "dlock"
 local loop = require "spec.support.loop"
 local lot = require "spec.support.lot"
 local process = require "spec.support.process"
+local redlock = require "spec.support.redlock"
 local subjects = require "spec.contract.subjects"
 
 local run, spawn = command.run, command.spawn
@@ -64,6 +65,19 @@ describe("dlock run", function()
     assert.equal(130, (p:wait(10)))
     assert.equal(69, (run("--url", "redis://127.0.0.1:1", "run", "-n", "k",
       "--", "true")))
+  end)
+
+  it("says that a store does not grant a free lock", function()
+    local set = redlock.start { count = 3, config = {} }
+    finally(function()
+      process.close_all()
+      set:stop()
+    end)
+    local p = spawn("--url", set.url, "run", "-v", "k", "--", "true")
+    says(p, "^dlock: waiting for k: nobody holds it, and redlock://%S+ does not"
+      .. " grant it yet\n$")
+    p:kill("sigint")
+    assert.equal(130, (p:wait(10)))
   end)
 
   it("says it on a terminal without -v", function()

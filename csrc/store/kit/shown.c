@@ -3,14 +3,23 @@
 
 #include "core/mode.h"
 
+/* Others than dlock leave no name. */
+static struct dlk_value *owned(struct dlk_value *owner) {
+  if (!owner || owner->u.string.len > 0)
+    return dlk_value_set(dlk_value_map(), "owner", owner);
+  dlk_value_free(owner);
+  return dlk_value_map();
+}
+
 struct dlk_value *dlk_shown_holder(struct dlk_value *owner,
                                    struct dlk_want want, int64_t fence,
                                    double ttl, double since) {
-  struct dlk_value *v = dlk_value_set(dlk_value_map(), "owner", owner);
+  struct dlk_value *v = owned(owner);
   v = dlk_value_set(v, "fence", dlk_value_int(fence));
   if (ttl >= 0)
     v = dlk_value_set(v, "ttl", dlk_value_number(ttl));
-  v = dlk_value_set(v, "since", dlk_value_number(since));
+  if (since >= 0)
+    v = dlk_value_set(v, "since", dlk_value_number(since));
   if (want.cap > 0)
     v = dlk_value_set(v, "permits", dlk_value_int(want.units));
   return v;
@@ -18,11 +27,11 @@ struct dlk_value *dlk_shown_holder(struct dlk_value *owner,
 
 struct dlk_value *dlk_shown_waiter(struct dlk_value *owner,
                                    struct dlk_want want, double waited) {
-  struct dlk_value *v = dlk_value_set(dlk_value_map(), "owner", owner);
+  struct dlk_value *v = owned(owner);
   v = dlk_value_set(v, "mode", dlk_mode_value(want.units, want.cap));
   if (want.cap > 0)
     v = dlk_value_set(v, "permits", dlk_value_int(want.units));
-  return dlk_value_set(v, "waited", dlk_value_number(waited));
+  return waited < 0 ? v : dlk_value_set(v, "waited", dlk_value_number(waited));
 }
 
 struct dlk_value *dlk_shown_key(const struct dlk_op *op, struct dlk_want first,

@@ -5,7 +5,7 @@
 
 #include "store/store.h"
 
-/* In seconds; ttl < 0: not known. */
+/* In seconds; below 0, or an empty owner: not known. */
 struct dlk_value *dlk_shown_holder(struct dlk_value *owner,
                                    struct dlk_want want, int64_t fence,
                                    double ttl, double since);

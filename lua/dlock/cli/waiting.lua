@@ -50,6 +50,7 @@ function waiting.teller(store, keys, name, say)
   local client = stores.client(store)
   local due, at, ticket = core.now() + FIRST, 1, nil
   local said = {} -- by key, and by client: the last mark
+  local free = 0 -- answers in a row that named no holder
 
   local function tell(about, line, mark)
     if line and mark ~= said[about] then say(line) end
@@ -57,6 +58,11 @@ function waiting.teller(store, keys, name, say)
   end
 
   local function answer(found, _, code)
+    free = not code and not (found and found.holders[1]) and free + 1 or 0
+    if free == 2 * #keys then
+      say(("waiting for %s: nobody holds it, and %s does not grant it yet")
+        :format(out.plain(keys[1]), client.shown))
+    end
     if found then
       tell(keys[at], describe(keys[at], found, name))
       said[client] = nil
@@ -64,7 +70,7 @@ function waiting.teller(store, keys, name, say)
       tell(client, ("cannot reach %s, trying again"):format(client.shown), code)
     end
     at = at % #keys + 1
-    due = core.now() + (at == 1 and NEXT or 0)
+    due = core.now() + (at > 1 and 0 or free > 0 and FIRST or NEXT)
   end
 
   return function(over)

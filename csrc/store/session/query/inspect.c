@@ -17,6 +17,8 @@
 
 static double seconds_since(const struct dlk_ss_shown *s) {
   int64_t ms = dlk_ss_wall_ms() - s->stat.ctime_ms;
+  if (s->stat.ctime_ms == 0)
+    return -1;
   return ms > 0 ? (double)ms / 1e3 : 0;
 }
 

@@ -210,8 +210,8 @@ function lease.wait_first(list, timeout)
   return results.of(ok, message, code)
 end
 
---- Returns a string that carries the lease (Redis). This object gives the lease
---- up. See [detach and attach](#detach-and-attach).
+--- Returns a string that carries the lease (Redis, etcd). This object gives the
+--- lease up. See [detach and attach](#detach-and-attach).
 ---@nodiscard
 ---@return string|nil
 ---@return string? message

@@ -82,8 +82,8 @@ local TABLE = {
   --- Stands before each key on the server; on ZooKeeper it is a path.
   --- Default: `dlock:` on Redis, none on files, else `/dlock`
   prefix = { where = "open", type = "string", max_length = 256 },
-  --- ZooKeeper, etcd, Consul: how long the locks of a dead holder stay held.
-  --- Other stores ignore it.
+  --- ZooKeeper, etcd (from 1), Consul (10 to 60): how long the locks of a dead
+  --- holder stay held. Other stores ignore it.
   session_timeout = { where = "open", own = "zookeeper etcd consul",
     type = "number", min = 0.1, max = 86400, default = 10 },
   --- ZooKeeper: with `"creator"` nodes belong to the user that makes them. It

@@ -68,6 +68,25 @@ describe("on Redlock,", function()
     pair()
   end)
 
+  it("two down and one that refuses for good are unavailable together",
+  function()
+    start()
+    local client = set.nodes[1]:connect()
+    client:call("CONFIG", "SET", "requirepass", "secret")
+    client:close()
+    open { node_timeout = 1 }
+    pair()
+    for i = 2, 3 do set.nodes[i]:kill() end
+    local fresh = assert(dlock.open { url = set.url, node_timeout = 1 })
+    finally(function() fresh:close(1) end)
+    local _, message, code = fresh:try_lock(key)
+    assert.equal("unavailable", code)
+    assert.matches("fewer than 3 of 5 nodes voted: .*NOAUTH", message)
+    assert.equal("unavailable", select(3, fresh:ping()))
+    for i = 2, 3 do set.nodes[i]:start_again() end
+    assert(assert(fresh:lock(key, { timeout = 20 })):release())
+  end)
+
   it("with three of five down it is unavailable, and nothing is left",
   function()
     start()

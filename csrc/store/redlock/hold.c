@@ -205,9 +205,11 @@ static void refused(struct dlk_redlock_hold *h, const struct dlk_redlock_ask *a,
       memcpy(h->op->holder, a->op.holder, sizeof a->op.holder);
     return;
   }
-  if (h->failed++ == 0 || a->op.fence == DLK_REDIS_OTHER_LIST)
-    h->error = *err;
-  h->wrong = h->wrong || a->op.fence == DLK_REDIS_OTHER_LIST;
+  dlk_redlock_failed(&h->failures, err);
+  if (a->op.fence == DLK_REDIS_OTHER_LIST) {
+    h->failures.error = *err;
+    h->wrong = true;
+  }
 }
 
 static void voted(struct dlk_redlock_ask *a, const struct dlk_error *err) {
@@ -273,8 +275,7 @@ static void ask_vote(struct dlk_redlock_hold *h, unsigned i, int64_t floor) {
   struct dlk_redlock_vote *v =
       vote_new(h, i, attaches ? DLK_OP_ATTACH : DLK_OP_ACQUIRE, key);
   if (!v) {
-    if (h->failed++ == 0)
-      dlk_error_set(&h->error, DLK_UNAVAILABLE, "out of memory");
+    dlk_redlock_failed(&h->failures, NULL);
     return;
   }
   v->lease.fence = floor;
@@ -380,8 +381,9 @@ static void end(struct dlk_redlock_hold *h, const struct dlk_error *err) {
 static void unheard(const struct dlk_redlock_hold *h, struct dlk_error *err) {
   const struct dlk_redlock *s = h->s;
   char key[DLK_QUOTED_MAX];
-  const char *why = h->failed > 0 ? strstr(h->error.text, ": ") : NULL;
-  dlk_error_set(err, h->failed > 0 ? h->error.code : DLK_UNAVAILABLE,
+  const struct dlk_redlock_failures *f = &h->failures;
+  const char *why = f->count > 0 ? strstr(f->error.text, ": ") : NULL;
+  dlk_error_set(err, dlk_redlock_failure(s, f),
                 "%s: fewer than %u of %u nodes voted%s",
                 dlk_quote(key, h->op->key, h->op->key_len), s->q, s->n,
                 why ? why : ": the others are silent");
@@ -389,8 +391,7 @@ static void unheard(const struct dlk_redlock_hold *h, struct dlk_error *err) {
 
 /* True: it is no use to ask them again. */
 static bool is_final(const struct dlk_redlock_hold *h) {
-  return h->failed > h->s->n - h->s->q && h->error.code != DLK_UNAVAILABLE &&
-         h->error.code != DLK_CLOSED;
+  return dlk_redlock_failure(h->s, &h->failures) != DLK_UNAVAILABLE;
 }
 
 static int64_t below(struct dlk_redlock *s, int64_t most) {
@@ -462,7 +463,7 @@ static void cleared(struct dlk_redlock_hold *h) {
   bool late = code == DLK_TIMEOUT || code == DLK_UNAVAILABLE;
   bool ours = code == DLK_OK; /* else the caller has given up */
   if (ours && h->wrong) {
-    err = h->error;
+    err = h->failures.error;
   } else if (h->unheard && (late || (ours && (is_final(h) || !h->op->wait)))) {
     unheard(h, &err);
   } else if (!ours) {
@@ -476,7 +477,7 @@ static void cleared(struct dlk_redlock_hold *h) {
 }
 
 static void fail(struct dlk_redlock_hold *h) {
-  h->wrong = h->wrong || dlk_redlock_has_twins(h->s, &h->error);
+  h->wrong = h->wrong || dlk_redlock_has_twins(h->s, &h->failures.error);
   h->took = dlk_redlock_now(h->s) - h->began;
   h->yes = 0;
   for (unsigned i = 0; i < h->s->n; i++)
@@ -695,7 +696,8 @@ static void on_timer(struct dlk_timer *timer, int64_t now) {
 static void begin(struct dlk_redlock_hold *h) {
   h->phase = DLK_REDLOCK_VOTING;
   h->round++;
-  h->away = h->refused = h->failed = h->yes = 0;
+  h->away = h->refused = h->yes = 0;
+  h->failures.count = h->failures.lasting = 0;
   h->behind = h->wrong = false;
   h->fence = 0;
   h->began = dlk_redlock_now(h->s);

@@ -51,20 +51,20 @@ struct dlk_redlock_hold {
   struct dlk_redlock_vote *votes[DLK_REDLOCK_NODES];
   struct dlk_redlock_ask *news[DLK_REDLOCK_NODES]; /* asks for a free key */
   bool free[DLK_REDLOCK_NODES];                    /* it is, said that node */
-  unsigned round, away; /* votes of this round that are not given back yet */
-  unsigned yes, refused, failed; /* of the last round */
+  unsigned round, away;  /* votes of this round that are not given back yet */
+  unsigned yes, refused; /* of the last round */
   unsigned splits;
   unsigned guard; /* above 0: `look` comes later */
   bool woken, renewing;
   bool attaches; /* an ATTACH that is not granted yet */
-  bool wrong;   /* the list of nodes is; `error` says how */
-  bool behind;  /* a holder's acquisition comes before ours */
-  bool unheard; /* fewer than q nodes answered the last whole round */
+  bool wrong;    /* the list of nodes is; `failures` says how */
+  bool behind;   /* a holder's acquisition comes before ours */
+  bool unheard;  /* fewer than q nodes answered the last whole round */
   int64_t beat, fence;
   int64_t began;   /* the round, or the hold */
   int64_t took;    /* the last round, until it was lost */
   const char *why; /* a vote was lost */
-  struct dlk_error error;
+  struct dlk_redlock_failures failures;
   struct dlk_timer timer;
   struct dlk_list entry;
   struct dlk_lease copy; /* with its own texts */

@@ -105,6 +105,25 @@ int64_t dlk_redlock_patience(const struct dlk_redlock *s) {
   return served >= s->q || most < s->node_timeout ? s->node_timeout : most;
 }
 
+void dlk_redlock_failed(struct dlk_redlock_failures *f,
+                        const struct dlk_error *err) {
+  struct dlk_error none;
+  if (!err) {
+    dlk_error_set(&none, DLK_UNAVAILABLE, "out of memory");
+    err = &none;
+  }
+  bool lasts = err->code != DLK_UNAVAILABLE && err->code != DLK_CLOSED;
+  if (f->count == 0 || (lasts && f->lasting == 0))
+    f->error = *err;
+  f->count++;
+  f->lasting += lasts;
+}
+
+enum dlk_code dlk_redlock_failure(const struct dlk_redlock *s,
+                                  const struct dlk_redlock_failures *f) {
+  return f->lasting > s->n - s->q ? f->error.code : DLK_UNAVAILABLE;
+}
+
 /* Of a node's URL, as lua/dlock/url.lua names them; NULL: none. */
 static const struct dlk_option *part(const struct dlk_redlock_node *node,
                                      const char *name) {

@@ -50,6 +50,18 @@ static inline int64_t dlk_redlock_now(struct dlk_redlock *s) {
   return s->host->now(s->host);
 }
 
+/* Why nodes failed, of one round. */
+struct dlk_redlock_failures {
+  unsigned count, lasting;
+  struct dlk_error error; /* the first one that lasts, or the first one */
+};
+
+/* err NULL: out of memory. */
+void dlk_redlock_failed(struct dlk_redlock_failures *f,
+                        const struct dlk_error *err);
+/* DLK_UNAVAILABLE, unless so many failures last that a majority never comes. */
+enum dlk_code dlk_redlock_failure(const struct dlk_redlock *s,
+                                  const struct dlk_redlock_failures *f);
 /* How long a round may take: a connection may have to be made first. */
 int64_t dlk_redlock_patience(const struct dlk_redlock *s);
 /* votes: what the facade tells of leases. */

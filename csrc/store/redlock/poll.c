@@ -26,7 +26,7 @@ struct dlk_redlock_poll {
   struct dlk_redlock *s;
   struct dlk_op *op;             /* NULL: it was told */
   struct dlk_redlock_hold *hold; /* that it is about, or NULL */
-  unsigned left, yes, lost, failed, held;
+  unsigned left, yes, lost, held;
   unsigned node, walked; /* LIST: the present one, and those before */
   size_t found;
   struct dlk_value *keys;
@@ -34,7 +34,7 @@ struct dlk_redlock_poll {
   int64_t started, ends[DLK_REDLOCK_NODES]; /* PROLONG: as the nodes say */
   struct dlk_redlock_ask *asks[DLK_REDLOCK_NODES];
   struct dlk_value *shown[DLK_REDLOCK_NODES]; /* their results */
-  struct dlk_error error;                     /* the first one */
+  struct dlk_redlock_failures failures;
   struct dlk_timer timer;
   struct dlk_list entry;
   size_t text_len;
@@ -80,12 +80,12 @@ static void tell(poll *p, struct dlk_value *result,
 static void fail(poll *p, enum dlk_code code) {
   struct dlk_error err = {.code = code};
   char key[DLK_QUOTED_MAX];
-  const char *why = strstr(p->error.text, ": ");
+  const char *why = strstr(p->failures.error.text, ": ");
   if (code == DLK_UNAVAILABLE)
-    dlk_error_set(&err, p->failed > p->s->n - p->s->q ? p->error.code : code,
+    dlk_error_set(&err, dlk_redlock_failure(p->s, &p->failures),
                   "%s: %u of %u nodes answered, %u are needed%s",
                   dlk_quote(key, p->op->key, p->op->key_len), p->yes + p->lost,
-                  p->s->n, p->s->q, p->failed && why ? why : "");
+                  p->s->n, p->s->q, p->failures.count > 0 && why ? why : "");
   tell(p, NULL, &err);
 }
 
@@ -202,7 +202,7 @@ static void decide(poll *p) {
   bool ends = p->left == 0 || p->op->ending != DLK_OK;
   if (!ends && (!votes || p->yes + p->left >= p->s->q))
     return;
-  if (votes && p->yes + p->failed + p->left < p->s->q)
+  if (votes && p->yes + p->failures.count + p->left < p->s->q)
     fail(p, DLK_LOST);
   else
     fail(p, p->op->ending != DLK_OK ? p->op->ending : DLK_UNAVAILABLE);
@@ -246,8 +246,8 @@ static void answered(struct dlk_redlock_ask *a, const struct dlk_error *err) {
     p->lost++;
     if (v && a->op.kind != DLK_OP_RELEASE)
       dlk_redlock_drop(v, "it had expired or was broken"); /* I2 */
-  } else if (p->failed++ == 0) {
-    p->error = *err;
+  } else {
+    dlk_redlock_failed(&p->failures, err);
   }
   if (v)
     dlk_redlock_vote_unref(v);
@@ -312,8 +312,7 @@ static bool ask(poll *p, unsigned i, struct dlk_redlock_vote *v) {
   struct dlk_redlock_ask *a =
       dlk_redlock_ask_new(&p->s->nodes[i], op->kind, part.text, part.len);
   if (!a) {
-    p->failed++;
-    dlk_error_set(&p->error, DLK_UNAVAILABLE, "out of memory");
+    dlk_redlock_failed(&p->failures, NULL);
     return false;
   }
   a->owner = p;
@@ -480,8 +479,8 @@ static void list_page(poll *p, struct dlk_value *page) {
 static void skip(poll *p, const struct dlk_error *err) {
   struct dlk_redlock_ask *silent = p->asks[p->node];
   unsigned more = p->s->n - p->s->q - p->walked;
-  if (err && p->failed++ == 0)
-    p->error = *err;
+  if (err)
+    dlk_redlock_failed(&p->failures, err);
   if (err && err->code != DLK_UNAVAILABLE) {
     tell(p, NULL, err);
   } else if (p->op->ending != DLK_OK || p->node + 1 + more >= p->s->n) {

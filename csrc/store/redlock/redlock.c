@@ -86,10 +86,9 @@ static void submit(void *store, struct dlk_op *op) {
                   dlk_quote(key, op->key, op->key_len), what);
   else if (ttl_of(op) > s->max_ttl)
     dlk_error_set(&err, DLK_INVALID,
-                  "%s: the ttl of %lld s is longer than max_ttl, %lld s",
+                  "%s: the ttl of %g s is longer than max_ttl, %g s",
                   dlk_quote(key, op->key, op->key_len),
-                  (long long)(ttl_of(op) / DLK_SEC),
-                  (long long)(s->max_ttl / DLK_SEC));
+                  (double)ttl_of(op) / DLK_SEC, (double)s->max_ttl / DLK_SEC);
   if (what || s->stopping || ttl_of(op) > s->max_ttl)
     s->host->done(s->host, op, &err);
   else if (op->kind == DLK_OP_ACQUIRE || op->kind == DLK_OP_ATTACH)

@@ -188,6 +188,8 @@ void dlk_engine_listen(struct dlk_hold *h);
 bool dlk_hold_revoked(const struct dlk_hold *h);
 /* Not by a release or detach. */
 bool dlk_hold_is_lost(struct dlk_hold *h);
+/* Why it ended; of one that is lost and has not been told so, its deadline. */
+const char *dlk_hold_why(const struct dlk_hold *h);
 
 /* A handle on a hold: the taker of a ticket has the first, a reentrant acquire
  * makes a further one. Its owner, a detach or its scope gives it up once; the

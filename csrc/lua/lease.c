@@ -51,10 +51,12 @@ static int core_given_up(lua_State *L) {
   return 1;
 }
 
-/* core.lost(lease): its hold ended without being given up. */
+/* core.lost(lease): why its hold ended without being given up; nil. */
 static int core_lost(lua_State *L) {
   struct lease_box *box = dlk_lua_check_lease(L, 1);
-  lua_pushboolean(L, !in_child(box) && dlk_hold_is_lost(box->hold));
+  lua_pushstring(L, !in_child(box) && dlk_hold_is_lost(box->hold)
+                        ? dlk_hold_why(box->hold)
+                        : NULL);
   return 1;
 }
 

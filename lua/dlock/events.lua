@@ -161,8 +161,8 @@ local function add_dropped(due, client)
 end
 
 local function add_lost(due, client, lease)
-  add(due, client, lease, "lost", ("lost: %s is not held any more")
-    :format(text.quote(lease.key)))
+  add(due, client, lease, "lost", ("lost: %s is not held any more: %s")
+    :format(text.quote(lease.key), core.lost(lease)))
 end
 
 local function add_revoked(due, client, lease)

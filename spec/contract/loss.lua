@@ -55,6 +55,19 @@ return function(t, it, timed)
   end)
 
   if t.host.blocks then
+    it("on_lost, told why also of a loss that the release finds", function()
+      local store, key, reason = t:open(), t:key(), nil
+      local lease = assert(store:lock(key))
+      lease:on_lost(function(_, why) reason = why end)
+      assert(t:open():break_lock(key))
+      lease:release()
+      t:eventually("on_lost", function()
+        store:ping()
+        return reason
+      end)
+      assert.matches("^lost: .* is not held any more: .", reason)
+    end)
+
     timed("on_lost, at the next call of another store too", function()
       local a, b, key, heard = t:open(), t:open(), t:key(), {}
       assert(b:ping())

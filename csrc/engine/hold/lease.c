@@ -185,6 +185,11 @@ bool dlk_hold_is_lost(struct dlk_hold *h) {
   }
 }
 
+const char *dlk_hold_why(const struct dlk_hold *h) {
+  const char *why = atomic_load_explicit(&h->ended, memory_order_acquire);
+  return why ? why : "its deadline has passed";
+}
+
 bool dlk_hold_renews(const struct dlk_hold *h) {
   return h->asked.renew;
 }

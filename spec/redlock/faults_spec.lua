@@ -200,6 +200,7 @@ describe("on Redlock,", function()
     local client = set.nodes[3]:connect()
     client:call("DEL", "dlock:" .. key)
     loop.eventually("the vote again", 60, function() return votes() == 3 end)
+    assert(store:inspect(key)) -- answered behind the vote
     assert(lease:release())
     local rest = client:call("PTTL", "dlock:" .. key)
     client:close()

@@ -81,7 +81,7 @@ local function command_line(self, opts, all)
   end
   for _, one in ipairs(all) do
     if one ~= self then
-      add("-retry-join", "127.0.0.1:" .. one.serf)
+      add("-retry-interval", "1s", "-retry-join", "127.0.0.1:" .. one.serf)
     end
   end
   for i, word in ipairs(cmd) do cmd[i] = tostring(word) end

@@ -17,7 +17,7 @@ supported_platforms = { "linux" }
 dependencies = { "lua >= 5.1, < 5.6", "dlock" }
 external_dependencies = {
   UV = { header = "uv.h", library = "uv" },
-  CURL = { header = "curl/curl.h", library = "curl" },
+  CURL = { library = "curl" }, -- Debian's header is where the compiler looks
   JANSSON = { header = "jansson.h", library = "jansson" },
 }
 -- The install target builds what it installs. BUILD is a folder for each Lua,

@@ -74,7 +74,7 @@ local function command_line(self, opts, all)
     add("-server-port", self.rpc, "-serf-wan-port", -1)
   end
   if opts.members or opts.conf then
-    add("-data-dir", self.dir .. "/data")
+    add("-data-dir", self.data)
     if self ~= all.agent then add("-server", "-bootstrap-expect", #all) end
   else
     add("-dev") -- syncs nothing to disk
@@ -139,8 +139,9 @@ local function new(opts, new_dir)
     "consul"
   local function add(i, name)
     local port = server.free_port()
-    self[i] = setmetatable({ name = name, port = port,
-      dir = new_dir and new_dir(i) or server.new_dir(),
+    local dir = new_dir and new_dir(i) or server.new_dir()
+    self[i] = setmetatable({ name = name, port = port, dir = dir,
+      data = server.memory_dir(dir .. "/data"),
       rpc = server.free_port(), serf = server.free_port(),
       url = scheme .. "://127.0.0.1:" .. port }, member)
   end
@@ -237,6 +238,7 @@ function consul:stop()
         one.server:kill()
       end
       server.remove_dir(one.dir)
+      server.remove_dir(one.data) -- it may be inside of that one
       one.dir = nil
     end
   end

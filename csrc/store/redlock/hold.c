@@ -267,13 +267,12 @@ static struct dlk_redlock_vote *vote_new(struct dlk_redlock_hold *h, unsigned i,
 /* floor: 0, or the fence of the hold that is repaired. */
 static void ask_vote(struct dlk_redlock_hold *h, unsigned i, int64_t floor) {
   struct dlk_redlock_part key = {h->copy.key, h->copy.key_len};
-  bool attaches = h->attaches;
-  if (attaches && !(key = dlk_redlock_part(key.text, key.len, i)).len) {
+  if (h->attaches && !(key = dlk_redlock_part(key.text, key.len, i)).len) {
     h->refused++;
     return;
   }
   struct dlk_redlock_vote *v =
-      vote_new(h, i, attaches ? DLK_OP_ATTACH : DLK_OP_ACQUIRE, key);
+      vote_new(h, i, h->attaches ? DLK_OP_ATTACH : DLK_OP_ACQUIRE, key);
   if (!v) {
     dlk_redlock_failed(&h->failures, NULL);
     return;
@@ -282,9 +281,9 @@ static void ask_vote(struct dlk_redlock_hold *h, unsigned i, int64_t floor) {
   if (floor > 0)
     v->lease.min_hold -= dlk_redlock_now(h->s) - h->began;
   v->ask->op.limit = h->s->n;
-  v->ask->op.renew = attaches && h->op->renew;
-  v->ask->op.text = attaches ? key.text : h->name;
-  v->ask->op.text_len = attaches ? key.len : DLK_REDIS_NAME;
+  v->ask->op.renew = h->attaches && h->op->renew;
+  v->ask->op.text = h->attaches ? key.text : h->name;
+  v->ask->op.text_len = h->attaches ? key.len : DLK_REDIS_NAME;
   dlk_redlock_ask_send(v->ask);
 }
 

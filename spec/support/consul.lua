@@ -6,6 +6,7 @@
 --   consul.get(c.url, "/v1/kv/dlock/?keys")
 
 local loop = require "spec.support.loop"
+local members = require "spec.support.members"
 local process = require "spec.support.process"
 local server = require "spec.support.server"
 
@@ -215,22 +216,6 @@ function consul:serves(seconds)
   end)
 end
 
-function consul:kill(id)
-  self[id]:kill()
-end
-
-function consul:start_again(id)
-  self[id]:start_again()
-end
-
-function consul:pause(id)
-  self[id]:pause()
-end
-
-function consul:resume(id)
-  self[id]:resume()
-end
-
 function consul:stop()
   for _, one in ipairs(everybody(self)) do
     if one.dir then
@@ -244,20 +229,6 @@ function consul:stop()
   end
 end
 
-function member:kill()
-  return self.server:kill()
-end
-
-function member:start_again()
-  assert(launch(self))
-end
-
-function member:pause()
-  return self.server:pause()
-end
-
-function member:resume()
-  return self.server:resume()
-end
+members.define(member, consul, launch)
 
 return consul

@@ -5,6 +5,7 @@
 --   etcd.ctl(e.url, "get", "/dlock", "--prefix", "--keys-only")
 
 local loop = require "spec.support.loop"
+local members = require "spec.support.members"
 local process = require "spec.support.process"
 local proxy = require "spec.support.proxy"
 local server = require "spec.support.server"
@@ -147,22 +148,6 @@ function etcd:leader(seconds)
   return leader
 end
 
-function etcd:kill(id)
-  self[id]:kill()
-end
-
-function etcd:start_again(id)
-  self[id]:start_again()
-end
-
-function etcd:pause(id)
-  self[id]:pause()
-end
-
-function etcd:resume(id)
-  self[id]:resume()
-end
-
 --- Cuts a member off from the others, but not from its clients. The others know
 --- it by what its connections to them say.
 function etcd:cut(id)
@@ -208,20 +193,6 @@ function etcd:stop()
   end
 end
 
-function member:kill()
-  return self.server:kill()
-end
-
-function member:start_again()
-  assert(launch(self))
-end
-
-function member:pause()
-  return self.server:pause()
-end
-
-function member:resume()
-  return self.server:resume()
-end
+members.define(member, etcd, launch)
 
 return etcd

@@ -3,8 +3,8 @@
 #   make spec FILE=spec/lua/url_spec.lua    one spec; CASE: part of its name
 #   make demo, fresh, test, test-next, shaken, lint, asan, tsan, bench,
 #   bench-peers, mutants, torture, failover, fuzz, sim, all-night, env, deps, dist, site    see .ci/
-#   make install, install-zookeeper, install-etcd, install-consul, install-tls,
-#   uninstall, clean    PREFIX, DESTDIR; removes what install has put there; the build
+#   make install, install-zookeeper, install-etcd, install-consul,
+#   install-postgres, install-tls, uninstall, clean    PREFIX, DESTDIR; removes what install has put there; the build
 
 LUA ?= lua5.4
 BUILD ?= build
@@ -33,6 +33,7 @@ UV_CFLAGS := $(or $(UV_CFLAGS),$(call pkg,--cflags libuv))
 UV_LIBS := $(or $(UV_LIBS),$(call pkg,--libs libuv),-luv)
 HIREDIS_CFLAGS := $(or $(HIREDIS_CFLAGS),$(call pkg,--cflags hiredis))
 HIREDIS_LIBS := $(or $(HIREDIS_LIBS),$(call pkg,--libs hiredis),-lhiredis)
+LIBPQ_CFLAGS := $(or $(LIBPQ_CFLAGS),$(call pkg,--cflags libpq))
 endif
 
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
@@ -41,7 +42,7 @@ BASE := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DTHREADED \
   -fvisibility=hidden -fPIC -pthread -Icsrc -I$(BUILD)/gen
 # Others' headers as system headers: our warnings are not for them.
 INCLUDES = $(patsubst -I%,-isystem %,$(filter-out -I/usr/include,$(LUA_CFLAGS) \
-  $(UV_CFLAGS) $(HIREDIS_CFLAGS) $(ZOOKEEPER_CFLAGS) $(NGHTTP2_CFLAGS) $(CURL_CFLAGS) $(JANSSON_CFLAGS) $(OPENSSL_CFLAGS)))
+  $(UV_CFLAGS) $(HIREDIS_CFLAGS) $(ZOOKEEPER_CFLAGS) $(NGHTTP2_CFLAGS) $(CURL_CFLAGS) $(JANSSON_CFLAGS) $(LIBPQ_CFLAGS) $(OPENSSL_CFLAGS)))
 COMPILE = $(CC) $(BASE) $(WARN) $(INCLUDES) $(CPPFLAGS) $(CFLAGS) -MMD -MP
 LINK = $(CC) -shared -pthread -Wl,-z,nodelete -Wl,-z,now -Wl,-z,relro -Wl,--as-needed $(CFLAGS) $(LDFLAGS)
 LIBS_redis = $(HIREDIS_LIBS)
@@ -54,6 +55,8 @@ LIBS_etcd = $(or $(NGHTTP2_LIBS),-lnghttp2)
 ROOMS_store/etcd = net $(SESSION) store/session/asks store/session/etcd
 LIBS_consul = $(or $(CURL_LIBS),-lcurl) $(or $(JANSSON_LIBS),-ljansson)
 ROOMS_store/consul = $(SESSION) store/session/asks store/session/consul
+LIBS_postgres = $(or $(LIBPQ_LIBS),-lpq)
+ROOMS_store/postgres = store/sql
 LIBS_tls = $(or $(OPENSSL_LIBS),-lssl -lcrypto)
 
 # What includes lua.h is compiled for each Lua; the rest once for all.
@@ -63,7 +66,6 @@ objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(filter-out csrc/lua/%,$(1))) \
 room = $(wildcard csrc/$(1)/*.c csrc/$(1)/*/*.c)
 CORE_OBJ := $(call objects,$(foreach r,core loop engine,$(call room,$(r))) $(filter-out csrc/lua/store_%,$(call room,lua)))
 SCRIPTS := $(shell find csrc/store/redis/scripts -name '*.lua')
-
 PAGES := $(patsubst %,$(BUILD)/share/dlock.%,man bash zsh fish)
 TYPES := $(BUILD)/share/dlock/meta.lua
 
@@ -72,8 +74,7 @@ all: $(OUT)/dlock/core.so $(LIBRARIES:%=$(OUT)/dlock/%.so) $(OUT)/bin/dlock $(PA
 $(OUT)/bin/dlock: bin/dlock
 	$(call quiet,GEN) sed 's|^exec lua |exec $(LUA) |' $< | install -Dm755 /dev/stdin $@
 print = $(call quiet,GEN) mkdir -p $(@D) && $(LUA) $< $(1) >$@.new && mv $@.new $@
-$(PAGES): $(BUILD)/share/dlock.%: .ci/pages lua/dlock/version.lua \
-  $(wildcard lua/dlock/cli/*.lua)
+$(PAGES): $(BUILD)/share/dlock.%: .ci/pages lua/dlock/version.lua $(wildcard lua/dlock/cli/*.lua)
 	$(call print,$*)
 $(TYPES): .ci/types $(shell find lua -name '*.lua') ; $(call print,meta)
 $(OUT)/dlock/core.so: $(CORE_OBJ)
@@ -83,8 +84,7 @@ $(OUT)/dlock/$(1).so: $(call objects,$(foreach r,core $(filter-out tls,$(1:store
 endef
 $(foreach l,$(LIBRARIES),$(eval $(call library,$(l))))
 $(OUT)/dlock/%.so:
-	@mkdir -p $(@D)
-	$(call quiet,LINK) $(LINK) -o $@ $^ $(LIBS_$(*F:redlock=redis)) $(UV_LIBS)
+	$(call quiet,LINK) mkdir -p $(@D) && $(LINK) -o $@ $^ $(LIBS_$(*F:redlock=redis)) $(UV_LIBS)
 compile = $(call quiet,CC) mkdir -p $(@D) && $(COMPILE) -c -o $@ $<
 # Headers that were there for some stores need not be there for others.
 HEADERS := $(OUT)/headers$(subst $() ,,$(patsubst %,-%,$(STORES) $(TLS)))
@@ -93,10 +93,11 @@ $(OUT)/obj/%.o: %.c Makefile | $(HEADERS) ; $(compile)
 $(HEADERS):
 	@.ci/headers $@ '$(LUA)' '$(CC) $(INCLUDES) $(CPPFLAGS)' $(STORES) $(TLS)
 $(call objects,$(call room,store/redis)): $(BUILD)/gen/redis_scripts.h
-$(BUILD)/gen/redis_scripts.h: csrc/store/redis/embed.lua \
-  csrc/store/redis/sha1.lua $(SCRIPTS) | $(HEADERS)
-	@mkdir -p $(@D)
-	$(call quiet,GEN) $(LUA) $< csrc/store/redis/scripts $@
+$(BUILD)/gen/redis_scripts.h: csrc/store/redis/embed.lua csrc/store/redis/sha1.lua $(SCRIPTS) | $(HEADERS)
+	$(call quiet,GEN) mkdir -p $(@D) && $(LUA) $< csrc/store/redis/scripts $@
+$(call objects,$(call room,store/sql)): $(BUILD)/gen/postgres_schema.h
+$(BUILD)/gen/%_schema.h: csrc/store/sql/embed.lua csrc/store/sql/%/schema.sql | $(HEADERS)
+	$(call quiet,GEN) mkdir -p $(@D) && $(LUA) $^ $@
 -include $(shell find $(BUILD)/obj $(OUT)/obj -name '*.d' 2>/dev/null)
 
 env: ; @.ci/env '$(abspath $(OUT))'
@@ -106,15 +107,14 @@ install uninstall:
 	ROOT='$(DESTDIR)' .ci/install $@ '$(OUT)' '$(DESTDIR)$(LUA_SHAREDIR)' \
 	  '$(DESTDIR)$(LUA_LIBDIR)' '$(DESTDIR)$(BINDIR)' \
 	  '$(if $(DATADIR),$(DESTDIR)$(DATADIR))' $(LIBRARIES)
-install-zookeeper install-etcd install-consul: install-%: $(OUT)/dlock/store/%.so
+PARTS := install-zookeeper install-etcd install-consul install-postgres
+$(PARTS): install-%: $(OUT)/dlock/store/%.so
 install-tls: $(OUT)/dlock/tls.so
-install-zookeeper install-etcd install-consul install-tls:
+$(PARTS) install-tls:
 	install -Dm755 $< '$(DESTDIR)$(LUA_LIBDIR)/$(<:$(OUT)/%=%)'
 $(GOALS): deps
-demo: ; @.ci/deps demo && exec env MAKE='$(MAKE)' BUILD='$(BUILD)' .ci/demo \
-  $(if $(findstring command,$(origin LUA)),$(LUA))
-$(GOALS):
-	+@exec env MAKE='$(MAKE)' BUILD='$(BUILD)' .ci/$@ \
-	  $(if $(findstring command,$(origin LUA)),$(LUA))
+script = exec env MAKE='$(MAKE)' BUILD='$(BUILD)' .ci/$@ $(if $(findstring command,$(origin LUA)),$(LUA))
+demo: ; @.ci/deps demo && $(script)
+$(GOALS): ; +@$(script)
 clean: ; rm -rf '$(BUILD)'
-.PHONY: all env deps demo dist install uninstall install-zookeeper install-etcd install-consul install-tls clean $(GOALS)
+.PHONY: all env deps demo dist install uninstall $(PARTS) install-tls clean $(GOALS)

@@ -273,3 +273,46 @@ describe("leaks", function()
     assert.same({}, leaks.since(before))
   end)
 end)
+
+describe("postgres", function()
+  local postgres = require "spec.support.postgres"
+
+  it("kills, stops and promotes, and the standby has what was committed",
+    function()
+      local p = postgres.start { standbys = 1, synchronous = true }
+      finally(function()
+        process.close_all()
+        p:stop()
+      end)
+      assert(p:sql "CREATE TABLE t (n int)")
+      p[1]:pause()
+      local s = postgres.connect(p[2].unix)
+      assert.equal("t", s:run "SELECT pg_is_in_recovery()")
+      p[1]:resume()
+      assert(p:sql "INSERT INTO t VALUES (7)")
+      p[1]:kill()
+      p[2]:promote()
+      assert.equal("7|f", p[2]:sql "SELECT n, pg_is_in_recovery() FROM t")
+      p[1]:follow(p[2])
+      assert.equal("7|t", p[1]:sql "SELECT n, pg_is_in_recovery() FROM t")
+    end)
+
+  it("keeps a transaction open, and tells of a statement that failed",
+    function()
+      local url = os.getenv "DLOCK_TEST_POSTGRES"
+      local p = not url and postgres.start()
+      finally(function()
+        process.close_all()
+        if p then p:stop() end
+      end)
+      url = url or p.url
+      local s = postgres.connect(url)
+      assert.equal("", s:run "BEGIN; CREATE TABLE own (n int)")
+      assert.equal("1\n2", s:run "SELECT * FROM generate_series(1, 2)")
+      local done, why = s:run "SELECT 1 / 0"
+      assert.is_nil(done)
+      assert.matches("division by zero", why)
+      s:close()
+      assert.is_nil((postgres.ask(url, "SELECT * FROM own")))
+    end)
+end)

@@ -18,7 +18,8 @@ local FAR = 1e9 -- seconds
 --   where     open, mutex (any lockable), nested (one that can be reentrant),
 --             acquire, try (without a wait), wait (with one), release, once_per
 --             (an argument), permits (a semaphore), list, attach, fallback, tls
---   infinite  math.huge is allowed too; or_word: that string is
+--   infinite  math.huge is allowed too; or_word: that string is;
+--             or_false: false is
 -- `.ci/types` makes types and tables of pages from comments and rules.
 local TABLE = {
   --- Where the server is, as above.
@@ -80,7 +81,7 @@ local TABLE = {
   db = { where = "open", own = true, type = "number", min = 0, max = 99999,
     integer = true },
   --- Stands before each key on the server; on ZooKeeper it is a path.
-  --- Default: `dlock:` on Redis, none on files, else `/dlock`
+  --- Default: `dlock:` on Redis, none on files and PostgreSQL, else `/dlock`
   prefix = { where = "open", type = "string", max_length = 256 },
   --- ZooKeeper, etcd (from 1), Consul (10 to 60): how long the locks of a dead
   --- holder stay held. Other stores ignore it.
@@ -94,6 +95,17 @@ local TABLE = {
   --- ZooKeeper: `true` is `unsupported`. It is `invalid` on other stores.
   --- Default: `false`
   sasl = { where = "open", own = true, type = "boolean" },
+  --- PostgreSQL: the schema with dlock's tables. It is `invalid` on other
+  --- stores.
+  --- Default: `"dlock"`
+  schema = { where = "open", own = true, type = "string", min_length = 1,
+    max_length = 63 },
+  --- PostgreSQL: a second URL, past a pooler that passes no LISTEN. With
+  --- `false` waiters ask again and again. It is `invalid` on other stores.
+  --- Default: the URL
+  ---@type string|false
+  listen = { where = "open", own = true, type = "string", or_false = true,
+    max_length = 4096 },
   --- How long an attempt to connect may take. A wait goes on with the next
   --- attempt until its `timeout` is over.
   connect_timeout =
@@ -365,7 +377,8 @@ local function wrong(value, rule)
     if rule.or_word and type(value) == "string" then
       return nil, bad_number(value, rule)
     end
-    return not (rule.or_function and type(value) == "function") and rule.type
+    return not (rule.or_function and type(value) == "function"
+      or rule.or_false and value == false) and rule.type
   elseif rule.type == "number" then
     return nil, bad_number(value, rule)
   elseif rule.type == "string" then

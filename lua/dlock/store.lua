@@ -370,7 +370,7 @@ CLASS.meta.__close = function(self) -- an error follows self
   methods.close(self)
 end
 
-local ROCKS = { zookeeper = true, etcd = true, consul = true }
+local ROCKS = { zookeeper = true, etcd = true, consul = true, postgres = true }
 
 -- The table of the store's library. Lua takes a file that cannot be opened for
 -- a missing one, so descriptors are tried.
@@ -397,10 +397,15 @@ end
 
 local function own_options(where, opts)
   local own = options.own(opts, where.module)
-  own.nodes = where.nodes
+  own.nodes, own.database = where.nodes, where.database
   own.tls_library = where.tls and secure.library() or nil
   own.insecure = secure.warning(opts.tls, where.shown)
   return own
+end
+
+-- A Unix socket's folder stands in the URL's path.
+local function reached(where)
+  return where.reach or where.hosts
 end
 
 local function finish(client)
@@ -445,7 +450,7 @@ function store.open(where, opts)
   engine, message, code = core.engine(kind, {
     shown = where.shown,
     scheme = where.scheme,
-    hosts = where.hosts,
+    hosts = reached(where),
     path = where.path,
     username = opts.username or where.username,
     password = opts.password or where.password,

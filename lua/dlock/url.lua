@@ -51,6 +51,13 @@ local SCHEMES = {
   ["consul"] = { module = "consul", hosts = 1, path = "chroot", port = 8500 },
   ["consuls"] = { module = "consul", hosts = 1, path = "chroot", port = 8500,
     tls = true },
+  ["postgres"] = { module = "postgres", hosts = MOST_HOSTS,
+    path = "database", port = 5432 },
+  ["postgress"] = { module = "postgres", hosts = MOST_HOSTS,
+    path = "database", port = 5432, tls = true },
+  ["postgres+unix"] =
+    { module = "postgres", hosts = 0, path = "socket", auth = true },
+  ["postgresql"] = { same = "postgres" },
   ["file"] = { module = "file", hosts = 0, path = "file" },
   ["memory"] = { module = "file", hosts = 0, path = "none" },
 }
@@ -59,6 +66,7 @@ local KNOWN = "redis://host:6379, redis+unix:///socket,"
   .. " redis+sentinel://host1:26379,host2/master, redis+cluster://host1,host2,"
   .. " redlock://host1,host2,host3,"
   .. " zookeeper://host:2181, etcd://host:2379, consul://host:8500,"
+  .. " postgres://host:5432/database,"
   .. " file:///directory, memory://"
 
 local ELSEWHERE = {
@@ -215,6 +223,26 @@ function PATHS.chroot(path, shown)
   end
 end
 
+function PATHS.database(path, shown)
+  local name, more = path:match("^(/[^/]+)(.*)$")
+  if not name then
+    return "after the hosts follows /<database>, as in " .. shown("/app")
+  elseif more ~= "" then
+    return "after the hosts only /<database> may follow, as in " .. shown(name)
+  end
+end
+
+-- The folder of a server's socket, or its socket there, then a database.
+local SOCKET = "^(/.+)/([^/]+)$"
+
+function PATHS.socket(path, shown)
+  local folder, database = path:match(SOCKET)
+  if not folder or database:find("^%.s%.PGSQL%.") then
+    return "after :// follows the folder of the socket, then /<database>, as"
+      .. " in " .. shown((database and path or "/run/postgresql") .. "/app")
+  end
+end
+
 function PATHS.file(path, shown)
   if path == "" or path == "/" then
     return "after :// follows an absolute path, as in " .. shown("/path")
@@ -362,6 +390,18 @@ function take_apart(form, rest)
   return out.path and out, problem
 end
 
+-- Where a database's server is, and its name. A socket that is named tells the
+-- port of its server.
+local function add_database(out)
+  local folder, database = out.path:match(SOCKET)
+  out.database = database or out.path:sub(2)
+  if folder then
+    local there, digits = folder:match("^(.+)/%.s%.PGSQL%.(%d+)$")
+    local port = there and parse_port(digits)
+    out.reach = { { host = port and there or folder, port = port or 0 } }
+  end
+end
+
 local function read(scheme, rule, rest)
   local info, left = split_user(rule, rest)
   if info == false then
@@ -376,10 +416,12 @@ local function read(scheme, rule, rest)
   end
   local out, problem = take_apart(
     { scheme = scheme, rule = rule, user = user_of(info) }, left)
-  if out then
-    out.username, out.password = user, password
+  if not out then
+    return nil, problem
   end
-  return out, problem
+  out.username, out.password = user, password
+  if rule.module == "postgres" then add_database(out) end
+  return out
 end
 
 local function invalid(what)
@@ -422,7 +464,7 @@ local function with_nodes(out, list)
 end
 
 ---@return table|nil # shown, scheme, module, tls, hosts, path, username,
---- password, nodes
+--- password, nodes, database, reach (in place of hosts)
 function url.parse(s)
   if #s > LONGEST then
     return invalid(("the URL is longer than %d bytes"):format(LONGEST))
@@ -491,6 +533,22 @@ function url.parse_nodes(s, list)
   return with_nodes({ scheme = "redlock", module = "redlock", tls = tls,
     hosts = {}, path = "", shown = "redlock://" .. table.concat(names, ",") },
     nodes)
+end
+
+--- The URL of a second way to the same store, as parts for its options.
+function url.parse_listen(s, where)
+  local parts, message, code = url.parse(s)
+  if not parts then return nil, message, code end
+  if parts.module ~= where.module or where.module ~= "postgres" then
+    return invalid("the option listen is a URL such as"
+      .. " postgres://host:5432/database, for a store with such a URL")
+  end
+  local out = { database = parts.database, username = parts.username,
+    password = parts.password, tls = parts.tls }
+  for i, host in ipairs(parts.reach or parts.hosts) do
+    out[i .. " host"], out[i .. " port"] = host.host, host.port
+  end
+  return out
 end
 
 return url

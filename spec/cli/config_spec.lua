@@ -5,6 +5,7 @@ local config = require "dlock.cli.config"
 local options = require "dlock.options"
 local process = require "spec.support.process"
 local server = require "spec.support.server"
+local values = require "dlock.cli.values"
 local words = require "dlock.cli.words"
 
 describe("the command's settings", function()
@@ -127,6 +128,9 @@ describe("the command's settings", function()
       end
       return config.for_open(found)
     end
+    assert.same({ listen = false }, opened { listen = values.listen "off" })
+    assert.same({ listen = "postgres://h/x", schema = "shop" }, opened {
+      listen = values.listen "postgres://h/x", schema = "shop" })
     assert.same({ tls = { cafile = "/a", verify = false }, wait_replicas =
       "all", address_map = { ["a:1"] = "b:2" } }, opened { ca = "/a", verify =
       { false }, ["wait-replicas"] = "all", ["address-map"] =

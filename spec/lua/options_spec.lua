@@ -146,7 +146,9 @@ describe("options", function()
         problem:find(next(opts), 1, true), problem)
     end
     assert.is_falsy(check({ prefix = "", host = "blocking", name = "w-1",
-      scope = "worker", on_event = print, id = "x" }, "dlock.open"))
+      scope = "worker", on_event = print, id = "x", schema = "shop",
+      listen = false }, "dlock.open"))
+    assert.has_error(function() check({ listen = true }, "dlock.open") end)
   end)
 
   -- Each row of the tables whose first column is called so.

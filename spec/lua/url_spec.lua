@@ -92,6 +92,12 @@ describe("the URL of a store", function()
     assert.is_true(p.tls)
     assert.are.equal("t", p.password)
     assert.are.equal("consuls://a/app", p.shown)
+    p = parse("postgress://u:p@a,b:5433/shop")
+    assert.are.equal("postgres", p.module)
+    assert.is_true(p.tls)
+    assert.are.equal("shop", p.database)
+    assert.are.equal("postgress://a,b:5433/shop", p.shown)
+    assert.are.equal("a b", parse("postgresql://h/a%20b").database)
     assert.is_true(parse("rediss+sentinel://a,b,c/m").tls)
     assert.are.equal("/m", parse("redis+sentinel://a,b/m").path)
     assert.are.equal("/m/2", parse("redis+sentinel://a,b/m/2").path)
@@ -104,6 +110,34 @@ describe("the URL of a store", function()
     assert.are.equal("/run/r.sock", p.path)
     assert.are.equal("p", p.password)
     assert.are.same({}, p.hosts)
+  end)
+
+  it("takes the folder of PostgreSQL's socket, or the socket itself", function()
+    local p = parse("postgres+unix://u:p@/run/postgresql/shop")
+    assert.are.equal("shop", p.database)
+    assert.are.same({ { host = "/run/postgresql", port = 0 } }, p.reach)
+    assert.are.equal("postgres+unix:///run/postgresql/shop", p.shown)
+    p = parse("postgres+unix:///run/postgresql/.s.PGSQL.5433/shop")
+    assert.are.equal("shop", p.database)
+    assert.are.same({ { host = "/run/postgresql", port = 5433 } }, p.reach)
+    assert.are.equal("/run/.s.PGSQL.99999",
+      parse("postgres+unix:///run/.s.PGSQL.99999/shop").reach[1].host)
+  end)
+
+  it("takes a second URL past a pooler", function()
+    local main = parse("postgres://pooler:6432/shop")
+    assert.are.same({ ["1 host"] = "a", ["1 port"] = 0, ["2 host"] = "b",
+      ["2 port"] = 5433, database = "real", username = "u", password = "p",
+      tls = true }, url.parse_listen("postgress://u:p@a,b:5433/real", main))
+    assert.are.same({ ["1 host"] = "/run", ["1 port"] = 0, database = "real" },
+      url.parse_listen("postgres+unix:///run/real", main))
+    for _, other in ipairs { "redis://h", "postgres://h", "h" } do
+      local parts, message, code = url.parse_listen(other, main)
+      assert.is_nil(parts)
+      assert.are.equal("invalid", code)
+      assert.matches("postgres://", message)
+    end
+    assert.is_nil((url.parse_listen("postgres://h/x", parse("redis://h"))))
   end)
 
   it("knows upper case schemes and aliases", function()
@@ -185,15 +219,15 @@ describe("the URL of a store", function()
 
   it("knows no scheme without a store, and names those that there are",
     function()
-      for _, scheme in ipairs { "mysql", "mysqls", "mariadb", "postgres",
-          "http", "rediss+unix", "redus" } do
+      for _, scheme in ipairs { "mysql", "mysqls", "mariadb", "http",
+          "rediss+unix", "redus" } do
         local message = refused(scheme .. "://h/x")
         assert.matches("no store has the scheme '" .. scheme:gsub("%p", "%%%0"),
           message)
         for _, known in ipairs { "redis://", "redis+unix:///",
             "redis+sentinel://", "redis+cluster://", "redlock://",
             "zookeeper://",
-            "file:///" } do
+            "postgres://", "file:///" } do
           assert.is_truthy(message:find(known, 1, true), message)
         end
       end
@@ -291,6 +325,16 @@ describe("the URL of a store", function()
     ["redis+sentinel://h1//0"] = "redis+sentinel://h1/mymaster",
     ["redis+sentinel://h1,h2/0"] = "redis+sentinel://h1,h2/mymaster/0",
     ["redis-sentinel://h1?sentinelMasterId=m"] = "redis+sentinel://host1",
+    -- the name of the database
+    ["postgres://h"] = "postgres://h/app",
+    ["postgres://u:hush@h:5432/"] = "postgres://user:password@h:5432/app",
+    ["postgres://h/shop/public"] = "postgres://h/shop",
+    ["postgres://h1/shop,h2/shop"] = "postgres://h1,h2/shop",
+    ["postgres://h/shop?sslmode=require"] = "table",
+    ["postgres+unix:///shop"] = "postgres+unix:///run/postgresql/app",
+    ["postgres+unix:///run/postgresql/.s.PGSQL.5432"] =
+      "postgres+unix:///run/postgresql/.s.PGSQL.5432/app",
+    ["postgres+unix://h/shop"] = "postgres+unix:///h/shop",
     -- paths of this machine
     ["file://var/lock"] = "file:///var/lock",
     ["file:var/lock"] = "file:///",

@@ -10,6 +10,8 @@ local config = {}
 
 local ENOENT, ENOTDIR = 2, 20
 local SYSTEM = "/etc/dlock.conf"
+-- Kinds whose values may be false, and stand in a table.
+local BOXED = { boolean = true, listen = true }
 
 local field = words.field
 
@@ -83,7 +85,7 @@ function config.for_open(found)
   local open, tls = {}, {}
   for name, setting in pairs(found) do
     local option, value = words.option["--" .. name], setting.value
-    if option.kind == "boolean" then value = value[1] end
+    if BOXED[option.kind] then value = value[1] end
     (option.tls and tls or open)[option.open] = value
   end
   open.tls = next(tls) and tls or nil
@@ -97,11 +99,17 @@ function config.without_secret(given)
   return parsed and (parsed.password and parsed.shown or given)
 end
 
+local function shown_url(value)
+  local parsed, problem = url.parse(value)
+  return parsed and parsed.shown or problem
+end
+
 -- A value for people, without a URL's secret.
 local function shown(name, setting)
   if name == "url" then
-    local parsed, problem = url.parse(setting.value)
-    return parsed and parsed.shown or problem
+    return shown_url(setting.value)
+  elseif name == "listen" then
+    return setting.value[1] and shown_url(setting.value[1]) or "off"
   elseif setting.given then
     return setting.given
   end

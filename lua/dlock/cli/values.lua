@@ -47,6 +47,10 @@ function values.boolean(value)
   end
 end
 
+function values.listen(value)
+  return { value ~= "off" and value }
+end
+
 function values.map(value)
   local map = {}
   for entry in (value .. ","):gmatch("([^,]*),") do

@@ -53,10 +53,14 @@ describe("leftovers", function()
     local p = process.spawn { script = [[
       local leftovers, uv = require "spec.support.leftovers", require "luv"
       local timer, pipe = uv.new_timer(), uv.new_pipe(false)
+      local thread = uv.new_thread(function() require "luv".sleep(100) end)
       timer:start(60000, 0, function() end)
       print(leftovers.kinds(), uv.loop_alive())
       leftovers.release()
-      print(leftovers.kinds() == "", uv.loop_alive())
+      local none = leftovers.kinds() == ""
+      thread:join()
+      uv.run "nowait"
+      print(none, uv.loop_alive())
       timer:close()
       pipe:close()
     ]] }

@@ -4,9 +4,10 @@
 local consul = require "spec.support.consul"
 local loop = require "spec.support.loop"
 local opened = require "spec.support.opened"
+local shared = require "spec.support.shared"
 local uv = require "luv"
 
-local common = opened("consul", { url = os.getenv("DLOCK_TEST_CONSUL"),
+local common = opened("consul", { url = shared.at("DLOCK_TEST_CONSUL"),
   session_timeout = 4 })
 
 --- The names of contenders (and what else is there) of key.

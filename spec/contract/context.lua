@@ -21,6 +21,7 @@ function context.new(subject, host)
   host = host or hosts[1]
   local self = { subject = subject, host = host, count = 0, stores = {},
     peers = {} }
+  subject.url() -- its server starts now
   self.prefix = RUN .. subject.name:gsub("%W", "") .. host.name
   return setmetatable(self, context)
 end

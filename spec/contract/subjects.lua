@@ -8,18 +8,11 @@ local engine = require "spec.support.engine"
 local etcd = require "spec.support.etcd"
 local redis = require "spec.support.redis"
 local server = require "spec.support.server"
+local shared = require "spec.support.shared"
 local url = require "dlock.url"
 local uv = require "luv"
 local zk = require "spec.support.zk"
 local zk_client = require "spec.support.zk_client"
-
-local function required(name)
-  local value = os.getenv(name)
-  if not value or value == "" then
-    error(name .. " is not set: run `make test`", 0)
-  end
-  return value
-end
 
 -- hands_over: with fair = false a lock may be handed on inside a process.
 -- hears_late: of a revoke a holder may hear only by its next request.
@@ -30,13 +23,13 @@ local function new_redis(name, url_of, plain)
     hears_late = true }
 
   function on.url()
-    return required(url_of)
+    return shared.at(url_of)
   end
 
   -- A client of each server.
   local function connect()
     local found = {}
-    for address in required(plain):match("//([^/]*)"):gmatch("[^,]+") do
+    for address in shared.at(plain):match("//([^/]*)"):gmatch("[^,]+") do
       found[#found + 1] = assert(redis.connect("redis://" .. address))
     end
     return found
@@ -135,9 +128,9 @@ local ALSO = { "+incr", "~/ct*", "~~dlock:{??????}:?:/ct*", "~x:*",
   "~~dlock:{??????}:?:x:*" }
 
 function on_rediss.url()
-  least_rights("app", required("DLOCK_TEST_REDIS"),
+  least_rights("app", shared.at("DLOCK_TEST_REDIS"),
     (table.unpack or unpack)(ALSO))
-  return (required("DLOCK_TEST_REDISS"):gsub("//", "//app:secret@"))
+  return (shared.at("DLOCK_TEST_REDISS"):gsub("//", "//app:secret@"))
 end
 
 -- For users who may do no more than docs/security.md says, on the primary and
@@ -150,8 +143,8 @@ on_sentinel.options = { sentinel_username = "finder",
   sentinel_password = "secret", wait_replicas = jit and "all" }
 
 function on_sentinel.url()
-  local sentinels = required("DLOCK_TEST_SENTINEL")
-  least_rights("app", required("DLOCK_TEST_SENTINEL_PRIMARY"),
+  local sentinels = shared.at("DLOCK_TEST_SENTINEL")
+  least_rights("app", shared.at("DLOCK_TEST_SENTINEL_PRIMARY"),
     jit and "+wait" or "-wait", (table.unpack or unpack)(ALSO))
   for address in sentinels:match("//([^/]*)"):gmatch("[^,]+") do
     least_rights("finder", "redis://" .. address)
@@ -166,7 +159,7 @@ local on_cluster = new_redis("redis+cluster", "DLOCK_TEST_CLUSTER",
 on_cluster.way = 2
 
 function on_cluster.url()
-  local nodes = required("DLOCK_TEST_CLUSTER")
+  local nodes = shared.at("DLOCK_TEST_CLUSTER")
   for address in nodes:match("//([^/]*)"):gmatch("[^,]+") do
     least_rights("app", "redis://" .. address, "+cluster|slots", "+asking",
       "+ssubscribe", "+sunsubscribe", "+spublish", "+pubsub|shardnumsub",
@@ -191,7 +184,7 @@ local on_redlock = { name = "redlock", portable = true, plain = true, way = 0,
   options = { node_timeout = 1 } } -- tests are slow, and the disk is asked
 
 function on_redlock.url()
-  return required("DLOCK_TEST_REDLOCK")
+  return shared.at("DLOCK_TEST_REDLOCK")
 end
 
 -- fn's results on each node.
@@ -232,7 +225,7 @@ end
 local on_zookeeper = { name = "zookeeper", inherits = 3 }
 
 function on_zookeeper.url()
-  return required("DLOCK_TEST_ZOOKEEPER")
+  return shared.at("DLOCK_TEST_ZOOKEEPER")
 end
 
 local function ephemerals(part)
@@ -280,7 +273,7 @@ end
 local on_etcd = { name = "etcd", portable = true }
 
 function on_etcd.url()
-  return required("DLOCK_TEST_ETCD")
+  return shared.at("DLOCK_TEST_ETCD")
 end
 
 function on_etcd.leftovers(part)
@@ -317,7 +310,7 @@ on_etcd.guarded = {
 local on_consul = { name = "consul" }
 
 function on_consul.url()
-  return required("DLOCK_TEST_CONSUL")
+  return shared.at("DLOCK_TEST_CONSUL")
 end
 
 function on_consul.leftovers(part)
@@ -358,7 +351,7 @@ local on_file = { name = "file" }
 function on_file.buried() end
 
 function on_file.url()
-  return "file://" .. required("DLOCK_TEST_DIR") .. "/locks"
+  return "file://" .. shared.at("DLOCK_TEST_DIR") .. "/locks"
 end
 
 local function finish(ticket)
@@ -415,7 +408,7 @@ function on_model.buried() end
 
 function on_model.url()
   require "spec.support.model"
-  return "model://" .. required("DLOCK_TEST_DIR") .. "/model"
+  return "model://" .. shared.at("DLOCK_TEST_DIR") .. "/model"
 end
 
 function on_model.waiters(key)

@@ -8,6 +8,7 @@ local dlock = require "dlock"
 local pages = require "spec.support.pages"
 local process = require "spec.support.process"
 local server = require "spec.support.server"
+local shared = require "spec.support.shared"
 local uv = require "luv"
 local zk = require "spec.support.zk"
 
@@ -70,11 +71,11 @@ describe("pages:", function()
   local function here(block)
     return pages.here(block, {
       file = "file://" .. dir .. "/named",
-      redis = os.getenv("DLOCK_TEST_REDIS") .. "/9", -- nobody else's
-      ["redis+cluster"] = os.getenv("DLOCK_TEST_CLUSTER"),
-      zookeeper = os.getenv("DLOCK_TEST_ZOOKEEPER"),
-      etcd = os.getenv("DLOCK_TEST_ETCD"),
-      consul = os.getenv("DLOCK_TEST_CONSUL"),
+      redis = shared.at("DLOCK_TEST_REDIS") .. "/9", -- nobody else's
+      ["redis+cluster"] = shared.at("DLOCK_TEST_CLUSTER"),
+      zookeeper = shared.at("DLOCK_TEST_ZOOKEEPER"),
+      etcd = shared.at("DLOCK_TEST_ETCD"),
+      consul = shared.at("DLOCK_TEST_CONSUL"),
     })
   end
 
@@ -127,7 +128,7 @@ describe("pages:", function()
   end)
 
   it("docs/zookeeper.md shows a node as it is", function()
-    local url = os.getenv("DLOCK_TEST_ZOOKEEPER")
+    local url = shared.at("DLOCK_TEST_ZOOKEEPER")
     local shown
     for _, block in ipairs(pages.blocks("docs/zookeeper.md")) do
       shown = block.language == "" and block[1]:match("^(/%S-)%d+ ") or shown

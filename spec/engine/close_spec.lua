@@ -11,6 +11,7 @@ local meanwhile = require "spec.support.meanwhile"
 local memory = require("spec.support.memory").load()
 local process = require "spec.support.process"
 local proxy = require "spec.support.proxy"
+local shared = require "spec.support.shared"
 local steady = require "spec.support.steady"
 
 local finish = engine.finish
@@ -434,7 +435,7 @@ describe("a store's close", function()
 
   -- The client library's own thread may take some seconds more.
   it("frees the loop although ZooKeeper says nothing any more", function()
-    local url = assert(os.getenv("DLOCK_TEST_ZOOKEEPER"))
+    local url = shared.at("DLOCK_TEST_ZOOKEEPER")
     local between = proxy.start(url)
     local before = leaks.snapshot()
     for _ = 1, 2 do

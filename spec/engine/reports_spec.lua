@@ -3,6 +3,7 @@
 
 local dlock = require "dlock"
 local proxy = require "spec.support.proxy"
+local shared = require "spec.support.shared"
 local uv = require "luv"
 
 local KEY = ("reports%d"):format(uv.os_getpid())
@@ -41,19 +42,19 @@ describe("the events of a connection", function()
   end)
 
   it("on ZooKeeper: it goes and comes with one session", function()
-    open(os.getenv("DLOCK_TEST_ZOOKEEPER"), { session_timeout = 10 })
+    open(shared.at("DLOCK_TEST_ZOOKEEPER"), { session_timeout = 10 })
     expect("connect")
     between:reset()
     expect("connect", "disconnect", "connect")
   end)
 
   it("on ZooKeeper: a session expires", function()
-    open(os.getenv("DLOCK_TEST_ZOOKEEPER"), { session_timeout = 2 })
+    open(shared.at("DLOCK_TEST_ZOOKEEPER"), { session_timeout = 2 })
     local lease = assert(store:lock(KEY))
     between:hold "both"
     between:refuse(true)
     assert.is_true(lease:wait_lost(10))
-    local zk = assert(dlock.open(os.getenv("DLOCK_TEST_ZOOKEEPER")))
+    local zk = assert(dlock.open(shared.at("DLOCK_TEST_ZOOKEEPER")))
     assert(zk:lock(KEY, { timeout = 20 })):release()
     assert(zk:close())
     between:discard()

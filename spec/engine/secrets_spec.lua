@@ -6,6 +6,7 @@ local command = require "spec.support.command"
 local process = require "spec.support.process"
 local proxy = require "spec.support.proxy"
 local server = require "spec.support.server"
+local shared = require "spec.support.shared"
 
 local SECRET = "geheimnis"
 
@@ -82,7 +83,7 @@ describe("what sessions print has no secret in it,", function()
 
   local function url(variable, user)
     return ("%q"):format(
-      (assert(os.getenv(variable)):gsub("//", "//" .. (user or ""))))
+      (shared.at(variable):gsub("//", "//" .. (user or ""))))
   end
 
   it("on Redis", function()

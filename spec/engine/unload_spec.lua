@@ -8,6 +8,7 @@ local eventually = require("spec.support.loop").eventually
 local library = require "spec.support.library"
 local process = require "spec.support.process"
 local server = require "spec.support.server"
+local shared = require "spec.support.shared"
 local uv = require "luv"
 local zk = require "spec.support.zk"
 
@@ -154,7 +155,7 @@ function()
 
   local urls = {
     redis = os.getenv("DLOCK_TEST_REDIS"):gsub("127.0.0.1", "localhost"),
-    zookeeper = os.getenv("DLOCK_TEST_ZOOKEEPER"),
+    zookeeper = shared.at("DLOCK_TEST_ZOOKEEPER"),
     file = "file://" .. os.getenv("DLOCK_TEST_DIR") .. "/locks",
   }
   for name, url in pairs(urls) do

@@ -4,9 +4,10 @@
 local etcd = require "spec.support.etcd"
 local loop = require "spec.support.loop"
 local opened = require "spec.support.opened"
+local shared = require "spec.support.shared"
 local uv = require "luv"
 
-local common = opened("etcd", { url = os.getenv("DLOCK_TEST_ETCD"),
+local common = opened("etcd", { url = shared.at("DLOCK_TEST_ETCD"),
   session_timeout = 4 })
 
 --- The names of contenders (and what else is there) of key.

@@ -6,9 +6,10 @@ local cqueues = require "cqueues"
 local dlock = require "dlock"
 local hosts = require "spec.contract.hosts"
 local proxy = require "spec.support.proxy"
+local shared = require "spec.support.shared"
 
-local URLS = { redis = assert(os.getenv("DLOCK_TEST_REDIS"), "run `make test`"),
-  zookeeper = assert(os.getenv("DLOCK_TEST_ZOOKEEPER")) }
+local URLS = { redis = shared.at("DLOCK_TEST_REDIS"),
+  zookeeper = shared.at("DLOCK_TEST_ZOOKEEPER") }
 local WAITERS = 10
 
 local function spawn(fn)

@@ -135,12 +135,12 @@ local function everybody(self)
   return list
 end
 
-local function new(opts, new_dir)
+local function new(opts)
   local self, scheme = setmetatable({}, consul), opts.tls and "consuls" or
     "consul"
   local function add(i, name)
     local port = server.free_port()
-    local dir = new_dir and new_dir(i) or server.new_dir()
+    local dir = server.new_dir()
     self[i] = setmetatable({ name = name, port = port, dir = dir,
       data = server.memory_dir(dir .. "/data"),
       rpc = server.free_port(), serf = server.free_port(),
@@ -163,10 +163,10 @@ end
 --- Starts servers (1) of one datacenter. opts: members, agent (one more that is
 --- no server, with the url), tls (certificates, which then ask for the
 --- client's), conf (more of the configuration).
-function consul.start(opts, new_dir)
+function consul.start(opts)
   opts = opts or {}
   return server.retry(function()
-    local self, log = new(opts, new_dir), nil
+    local self, log = new(opts), nil
     for _, one in ipairs(everybody(self)) do -- they only serve together
       local up
       up, log = launch(one, #self > 1 and function() return true end)

@@ -80,10 +80,10 @@ local function launch(self, ready)
   return self.server and self, log
 end
 
-local function new(opts, new_dir)
+local function new(opts)
   local self, cluster, hosts = setmetatable({}, etcd), {}, {}
   for i = 1, opts.members or 1 do
-    local dir = new_dir and new_dir(i) or server.new_dir()
+    local dir = server.new_dir()
     self[i] = setmetatable({ name = "m" .. i, dir = dir,
       data = server.memory_dir(dir),
       port = server.free_port(), peer = server.free_port() }, member)
@@ -106,10 +106,10 @@ end
 
 --- Starts members (1) of one cluster. opts: members, tls (certificates, which
 --- then ask for the client's), arguments (of etcd), between (makes cut work).
-function etcd.start(opts, new_dir)
+function etcd.start(opts)
   opts = opts or {}
   return server.retry(function()
-    local self = new(opts, new_dir)
+    local self = new(opts)
     for _, one in ipairs(self) do -- they only serve together
       local up, log = launch(one, #self > 1 and function() return true end)
       if not up then

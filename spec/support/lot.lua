@@ -41,6 +41,9 @@ local function and_one(name, list, kept)
   for i, store in ipairs(others) do
     if is_mine(i) then some[#some + 1] = store end
   end
+  for _, store in ipairs(some) do
+    store.url() -- its server starts now
+  end
   return some
 end
 

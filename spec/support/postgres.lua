@@ -183,10 +183,9 @@ local function launch(self)
   return self.server and self, log
 end
 
-local function add(self, opts, new_dir)
+local function add(self, opts)
   local i = #self + 1
-  local port, dir = server.free_port(), new_dir and new_dir(i)
-    or server.new_dir()
+  local port, dir = server.free_port(), server.new_dir()
   local one = setmetatable({ dir = dir, port = port, opts = opts,
     socket = give(dir .. "/s"), data = server.memory_dir(dir .. "/data"),
     url = ("%s://dlock:%s@127.0.0.1:%d/dlock"):format(
@@ -238,10 +237,10 @@ local function start_bouncer(self, opts)
   self.bouncer = one
 end
 
-local function start_all(opts, new_dir)
+local function start_all(opts)
   local self = setmetatable({ opts = opts }, postgres)
   for i = 1, 1 + (opts.standbys or 0) do
-    local one = add(self, opts, new_dir)
+    local one = add(self, opts)
     copy_template(one.data)
     if i > 1 then
       one.conf = standby_conf(self[1])
@@ -267,8 +266,8 @@ end
 --- commit waits for one of them), bouncer (PgBouncer by transactions, in
 --- self.bouncer; pool_size), tls (certificates), certificate (asks for the
 --- client's), max_connections (100), conf, hba (lines of these files).
-function postgres.start(opts, new_dir)
-  return server.retry(function() return start_all(opts or {}, new_dir) end)
+function postgres.start(opts)
+  return server.retry(function() return start_all(opts or {}) end)
 end
 
 local function psql(url, ...)

@@ -65,9 +65,9 @@ function member:start_again()
   self:call("SENTINEL", "DEBUG", (table.unpack or unpack)(FAST))
 end
 
-local function new_member(of, primary_port, dir)
+local function new_member(of, primary_port)
   local self = setmetatable({ set = of,
-    dir = server.memory_dir(dir) or server.new_dir() }, member)
+    dir = server.memory_dir() or server.new_dir() }, member)
   self.server = server.retry(function()
     self.port = server.free_port()
     server.write_file(self.dir .. "/sentinel.conf", table.concat({
@@ -88,25 +88,23 @@ end
 -- ---- the set ----
 
 --- Starts them. opts: replicas (1), sentinels (3), down_after (600, ms),
---- config (of the Redis servers), new_dir (makes a directory of that name).
+--- config (of the Redis servers).
 function sentinel.start(opts)
   opts = opts or {}
   local self = setmetatable({ nodes = {}, sentinels = {},
     quorum = math.floor((opts.sentinels or 3) / 2) + 1,
     down_after = opts.down_after or 600 }, set)
-  local function dir(name) return opts.new_dir and opts.new_dir(name) end
   local config = { ["repl-diskless-sync-delay"] = 0,
     ["repl-ping-replica-period"] = 1, ["min-replicas-max-lag"] = 1 }
   for name, value in pairs(opts.config or {}) do config[name] = value end
-  self.nodes[1] = redis.start(config, dir("node-1"))
+  self.nodes[1] = redis.start(config)
   for i = 1, opts.replicas or 1 do
     config.replicaof = "127.0.0.1 " .. self.nodes[1].port
-    self.nodes[i + 1] = redis.start(config, dir("node-" .. i + 1))
+    self.nodes[i + 1] = redis.start(config)
   end
   local hosts = {}
   for i = 1, opts.sentinels or 3 do
-    self.sentinels[i] = new_member(self, self.nodes[1].port,
-      dir("sentinel-" .. i))
+    self.sentinels[i] = new_member(self, self.nodes[1].port)
     hosts[i] = "127.0.0.1:" .. self.sentinels[i].port
   end
   self.hosts = table.concat(hosts, ",")

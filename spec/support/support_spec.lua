@@ -7,6 +7,7 @@ local process = require "spec.support.process"
 local redis = require "spec.support.redis"
 local proxy = require "spec.support.proxy"
 local server = require "spec.support.server"
+local shared = require "spec.support.shared"
 local fake_server = require "spec.support.fake_server"
 local leaks = require "spec.support.leaks"
 
@@ -303,13 +304,8 @@ describe("postgres", function()
 
   it("keeps a transaction open, and tells of a statement that failed",
     function()
-      local url = os.getenv "DLOCK_TEST_POSTGRES"
-      local p = not url and postgres.start()
-      finally(function()
-        process.close_all()
-        if p then p:stop() end
-      end)
-      url = url or p.url
+      finally(process.close_all)
+      local url = shared.at "DLOCK_TEST_POSTGRES"
       local s = postgres.connect(url)
       assert.equal("", s:run "BEGIN; CREATE TABLE own (n int)")
       assert.equal("1\n2", s:run "SELECT * FROM generate_series(1, 2)")

@@ -28,7 +28,7 @@ log4j.appender.CONSOLE.layout.ConversionPattern=%d{ISO8601} %-5p %C{1} %m%n
 
 local function first_port(url)
   url = url or os.getenv("DLOCK_TEST_ZOOKEEPER")
-  assert(url, "DLOCK_TEST_ZOOKEEPER is not set: run `make test`")
+  assert(url, "no ZooKeeper was started (spec/support/shared.lua)")
   return tonumber(url:match(":(%d+)"))
 end
 
@@ -131,7 +131,7 @@ local function command_line(self, opts)
 end
 
 local function new_instance(dir, id)
-  local self = setmetatable({ dir = dir or server.new_dir() }, instance)
+  local self = setmetatable({ dir = dir }, instance)
   self.id, self.port = id, server.free_port()
   self.url = "zookeeper://127.0.0.1:" .. self.port
   return self
@@ -220,10 +220,10 @@ local function seen_through(members, between)
   return seen
 end
 
-local function new_ensemble(count, opts, new_dir)
+local function new_ensemble(count, opts)
   local self, members, addresses = setmetatable({}, ensemble), {}, {}
   for id = 1, count do
-    self[id] = new_instance(new_dir and new_dir(id), id)
+    self[id] = new_instance(server.new_dir(), id)
     addresses[id] = "127.0.0.1:" .. self[id].port
     members[id] = { peer = server.free_port(), election = server.free_port() }
   end
@@ -239,12 +239,12 @@ end
 --- Starts `count` (3) servers that form an ensemble: an array of instances with
 --- url (of all) and stop; ensemble:leader() is the number of the leader.
 --- opts.between(port): the last one joins the others as a follower, and gets to
---- what they serve followers on by the port that this returns. new_dir(id) is
---- where a member lives; again, with other ports, when one was taken meanwhile.
-function zk.start_ensemble(count, opts, new_dir)
+--- what they serve followers on by the port that this returns. Again,
+--- with other ports, when one was taken meanwhile.
+function zk.start_ensemble(count, opts)
   opts = opts or {}
   return server.retry(function()
-    local self = new_ensemble(count or 3, opts, new_dir)
+    local self = new_ensemble(count or 3, opts)
     local alone = opts.between and #self - 1 or #self
     local up, log = launch_some(self, 1, alone)
     if up and alone < #self then

@@ -8,10 +8,11 @@ local host = require "dlock.host"
 local loop = require "spec.support.loop"
 local opened = require "spec.support.opened"
 local process = require "spec.support.process"
+local shared = require "spec.support.shared"
 local uv = require "luv"
 local zk = require "spec.support.zk"
 
-local common = opened("zk", { url = os.getenv("DLOCK_TEST_ZOOKEEPER"),
+local common = opened("zk", { url = shared.at("DLOCK_TEST_ZOOKEEPER"),
   session_timeout = 4 })
 
 --- Paths of ephemeral nodes with `part` in them.

@@ -443,7 +443,17 @@ static const luaL_Reg methods[] = {
     {NULL, NULL},
 };
 
-static const luaL_Reg functions[] = {{"engine", core_engine}, {NULL, NULL}};
+/* core.schema(store_type): the SQL that makes its tables, or nil. */
+static int core_schema(lua_State *L) {
+  const struct store_box *store = luaL_checkudata(L, 1, DLK_STORE_TYPE);
+  luaL_argcheck(L, store->type->abi == DLK_STORE_ABI, 1,
+                "the store was built for another version of dlock");
+  lua_pushstring(L, store->type->schema);
+  return 1;
+}
+
+static const luaL_Reg functions[] = {
+    {"engine", core_engine}, {"schema", core_schema}, {NULL, NULL}};
 static const luaL_Reg metamethods[] = {{"__gc", engine_gc}, {NULL, NULL}};
 
 void dlk_lua_open_engine(lua_State *L) {

@@ -32,7 +32,7 @@
 #include "store/host.h"
 #include "store/store_fast.h"
 
-#define DLK_STORE_ABI 15u
+#define DLK_STORE_ABI 16u
 #define DLK_TAG_MAX 16
 #define DLK_KEY_MAX 512
 #define DLK_HOLDER_MAX 96
@@ -153,6 +153,7 @@ struct dlk_store_type {
   void (*tag)(const char *prefix, const char *key, size_t len,
               char out[DLK_TAG_MAX]);
   struct dlk_store_fast fast;
+  const char *schema; /* SQL that makes its tables, or NULL */
 };
 
 #endif

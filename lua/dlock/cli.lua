@@ -104,6 +104,15 @@ local function print_config(request, settings, config)
   return finish(0)
 end
 
+local function print_schema(request, settings)
+  local schema = settings.schema
+  local text, message, code = require("dlock.store").schema(request.words[1],
+    schema and schema.value)
+  if not text then return failed(request, message, code) end
+  out.say((text:gsub("\n$", "")))
+  return finish(0)
+end
+
 return function(list)
   local request, problem, verb = args.read(list)
   if not request then
@@ -124,6 +133,8 @@ return function(list)
     return wrong(problem)
   elseif request.verb.name == "config" then
     return print_config(request, settings, config)
+  elseif request.verb.name == "schema" then
+    return print_schema(request, settings)
   end
   return serve(request, settings, config)
 end

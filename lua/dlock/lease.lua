@@ -280,6 +280,37 @@ function methods:guard(...)
   return host.ask(client, core.guard, self, ...)
 end
 
+local FENCE_SQL = {}
+
+-- FOR SHARE: a grant writes the row, so it waits for our COMMIT.
+function FENCE_SQL.postgres(client, self)
+  local id = (client.prefix .. self.key):gsub(".", function(byte)
+    return ("%02x"):format(byte:byte())
+  end)
+  return ("SELECT 1 FROM %s.%s WHERE id = '\\x%s' AND fence = %.0f FOR SHARE")
+    :format(text.identifier(client.schema or "dlock"),
+      self.mode == modes.exclusive and "key" or "hold", id, self.fence)
+end
+
+--- Returns a statement for the program's own transaction in the same database,
+--- as the last one before COMMIT. A row: the lock was given to nobody else, and
+--- is not until the COMMIT. No row: ROLLBACK. It is `unsupported` on other
+--- stores than PostgreSQL. No I/O.
+---@return string|nil
+---@return string? message
+---@return dlock.code? code unsupported
+function methods:fence_sql(extra)
+  local client = client_of(self, "fence_sql")
+  options.check_end(extra, "lease:fence_sql", "no argument")
+  local make = FENCE_SQL[client.module]
+  if make then
+    return make(client, self)
+  end
+  return fail("unsupported", ("%s is held in no database of SQL; write with"
+    .. " lease:guard where the store has it, else have the resource compare"
+    .. " lease.fence"):format(text.quote(self.key)))
+end
+
 local function subscribe(client, self, kind, fn)
   if not core.given_up(self) then
     events.subscribe(client, self, kind, fn)

@@ -371,6 +371,7 @@ CLASS.meta.__close = function(self) -- an error follows self
 end
 
 local ROCKS = { zookeeper = true, etcd = true, consul = true, postgres = true }
+local SCHEMAS = { postgres = true }
 
 -- The table of the store's library. Lua takes a file that cannot be opened for
 -- a missing one, so descriptors are tried.
@@ -393,6 +394,22 @@ local function find_type(module, scheme)
   end
   return fail("unsupported", ("the store for %s:// cannot be loaded: %s")
     :format(scheme, why))
+end
+
+--- The SQL that makes a store's tables, in a schema of that name.
+---@return string|nil
+---@return string? message
+---@return dlock.code? code invalid, unsupported, unavailable
+function store.schema(module, name)
+  if not SCHEMAS[module] then
+    return fail("invalid", ("no store %s has a schema; there is postgres")
+      :format(text.quote(module)))
+  end
+  local kind, message, code = find_type(module, module)
+  if not kind then return nil, message, code end
+  return (core.schema(kind):gsub("dlock([.;])", function(mark)
+    return text.identifier(name or "dlock") .. mark
+  end))
 end
 
 local function own_options(where, opts)
@@ -471,6 +488,7 @@ function store.open(where, opts)
     host = adapter,
     shown = where.shown,
     module = where.module,
+    schema = opts.schema,
     io_timeout = io_timeout,
     base = options.defaults(opts),
     holds = reentrant.new(),

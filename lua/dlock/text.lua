@@ -87,6 +87,12 @@ function text.of_word(s)
   end))
 end
 
+--- A name in SQL, with quotes where it needs some.
+function text.identifier(name)
+  return name:find("^[a-z_][a-z0-9_]*$") and name
+    or '"' .. name:gsub('"', '""') .. '"'
+end
+
 function text.tenths(n)
   return dotted(("%.1f"):format(n))
 end

@@ -386,6 +386,54 @@ return function(t, it, timed)
     t:expect_nothing_left()
   end)
 
+  local rows = t.subject.rows
+  if not rows then
+    it("fence_sql, unsupported, with a way to go", function()
+      local store, key = t:open(), t:key()
+      local lease = assert(store:lock(key))
+      local sql, message, code = lease:fence_sql()
+      assert.is_nil(sql)
+      assert.are.equal("unsupported", code)
+      assert.is_truthy(message:find("fence", 1, true), message)
+      lease:release()
+    end)
+  else
+    it("fence_sql: gives a row until the lock is somebody else's", function()
+      local store, key = t:open(), t:key() .. "'%\0\\"
+      local old = assert(store:lock(key))
+      local sql = assert(old:fence_sql())
+      assert.are.equal(1, rows(sql))
+      old:release()
+      assert.are.equal(1, rows(sql)) -- nobody came
+      local new = assert(store:lock(key))
+      assert.are.equal(0, rows(sql))
+      assert.are.equal(1, rows(new:fence_sql()))
+      assert.is_true(store:break_lock(key))
+      assert.are.equal(0, rows(new:fence_sql()))
+    end)
+
+    it("fence_sql: also of readers and permits", function()
+      local store, key = t:open(), t:key()
+      local rw = assert(store:rwlock(key))
+      local writer = assert(rw:write():acquire())
+      local as_writer = assert(writer:fence_sql())
+      assert.is_true(writer:downgrade())
+      local other = assert(rw:read():acquire())
+      assert.are.equal(0, rows(as_writer))
+      assert.are.equal(1, rows(writer:fence_sql()))
+      assert.are.equal(1, rows(other:fence_sql()))
+      local sql = other:fence_sql()
+      other:release()
+      assert.are.equal(0, rows(sql))
+      assert.are.equal(1, rows(writer:fence_sql()))
+      writer:release()
+      local permit = assert(assert(store:semaphore(t:key(), 3)):acquire())
+      assert.are.equal(1, rows(permit:fence_sql()))
+      permit:release()
+      t:expect_nothing_left()
+    end)
+  end
+
   local guarded = t.subject.guarded
   if not guarded then
     it("guard, unsupported, with a way to go", function()

@@ -192,6 +192,12 @@ Nothing is printed: the status is 0 when nobody holds it any more.]] },
 Nothing is printed: the status is 0 when the holder is asked.]] },
   { name = "ping", usage = "", words = { 0, 0 }, options = "json",
     help = "print the round trip to the store" },
+  { name = "schema", usage = "STORE", words = { 1, 1 }, options = "",
+    help = "print the SQL that makes the tables of a store: postgres",
+    more = [[
+It is for an administrator, as in dlock schema postgres | psql DATABASE. A user
+that may create a schema needs no such thing. --schema gives it another name.
+]] },
   { name = "config", usage = "", words = { 0, 0 }, options = "json",
     help = "print the settings that count, and where each stands" },
 }

@@ -182,7 +182,7 @@ function methods:wait_lost(timeout)
   return single.wait_first(list, timeout or math.huge)
 end
 
-for _, call in ipairs { "detach", "guard", "downgrade" } do
+for _, call in ipairs { "detach", "guard", "fence_sql", "downgrade" } do
   methods[call] = function(self)
     list_of(self, call)
     return fail("unsupported", ("a lease of dlock.all has no %s; use that of"

@@ -10,7 +10,7 @@ local text = require "dlock.text"
 local with = require "dlock.with"
 
 --- What dlock.fallback's acquire gives in place of a lock that is unavailable:
---- without fence, detach and guard.
+--- without fence, fence_sql, detach and guard.
 ---@class dlock.degraded_lease: dlock.lease
 ---@field degraded true
 
@@ -29,7 +29,7 @@ end
 
 methods[with.IS_OURS] = methods.held
 
-for _, call in ipairs { "detach", "guard" } do
+for _, call in ipairs { "detach", "guard", "fence_sql" } do
   methods[call] = function(self)
     return results.fail("unsupported", ("%s is held in place of a lock that is"
       .. " unavailable; such a lease has no %s"):format(

@@ -206,6 +206,7 @@ local LEASE = {
     function(e) return gone(e):detach() end,
   },
   guard = { function(e) return gone(e):guard("GET", "x") end },
+  fence_sql = { function(e) return new_lease(e):fence_sql() end },
 }
 
 local function count(...)

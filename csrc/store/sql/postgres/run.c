@@ -1,0 +1,288 @@
+/* Runs a call: one statement in autocommit, which calls one function of
+ * schema.sql. Values travel as parameters, bytes as they are.
+ *
+ * If the functions are missing, the schema is made, once for all programs that
+ * come at the same time (an advisory lock), and the call is run again. Only
+ * where `sweep1`, the last of them, is missing: a guarded statement may lack a
+ * table of its own. */
+#include "store/sql/postgres/run.h"
+
+#include <stdio.h>
+
+#include "store/sql/postgres/connection.h"
+#include "store/sql/postgres/errors.h"
+
+enum { BYTEA = 17, INT8 = 20, INT4 = 23, BOOL = 16, TEXT = 25 };
+enum { TEXTS = 1009, BYTEAS = 1001, INT8S = 1016 };
+
+#define PARAMS_MAX 12
+
+/* %s: the schema in quotes. */
+static const char *const statements[] = {
+    [DLK_SQL_PING] = "SELECT to_regprocedure('%s.sweep1(bigint)') IS NULL",
+    [DLK_SQL_ACQUIRE] = "SELECT said, f, place, rank, rest, holder FROM "
+                        "%s.acquire1($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12)",
+    [DLK_SQL_LEAVE] = "SELECT held, was_asked FROM %s.leave1($1,$2,$3)",
+    [DLK_SQL_EXTEND] = "SELECT rest, was_asked FROM %s.extend1($1,$2,$3,$4)",
+    [DLK_SQL_RENEW] = "SELECT at, rest, was_asked FROM %s.renew1($1,$2,$3)",
+    [DLK_SQL_ATTACH] = "SELECT rest, was_asked FROM %s.attach1($1,$2,$3,$4,$5)",
+    [DLK_SQL_BREAK] = "SELECT held FROM %s.break1($1)",
+    [DLK_SQL_REVOKE] = "SELECT held FROM %s.revoke1($1)",
+    [DLK_SQL_DOWNGRADE] = "SELECT held FROM %s.downgrade1($1,$2)",
+    [DLK_SQL_LOOK] = "SELECT fence, owner, rest FROM %s.look1($1)",
+    [DLK_SQL_INSPECT] = "SELECT what, units, cap, fence, rest, age, owner,"
+                        " value FROM %s.inspect1($1)",
+    [DLK_SQL_LIST] = "SELECT * FROM %s.list1($1,$2,$3,$4)",
+    [DLK_SQL_GUARD] = "SELECT %s.guard1($1,$2,$3,$4)",
+    [DLK_SQL_SWEEP] = "SELECT %s.sweep1($1)",
+};
+
+struct params {
+  int count;
+  Oid types[PARAMS_MAX];
+  const char *values[PARAMS_MAX];
+  int lengths[PARAMS_MAX], formats[PARAMS_MAX];
+  char numbers[PARAMS_MAX][24];
+  struct dlk_buf lists[3];
+};
+
+static void add(struct params *p, Oid type, const char *value, size_t len,
+                int format) {
+  p->types[p->count] = type;
+  p->values[p->count] = value;
+  p->lengths[p->count] = (int)len;
+  p->formats[p->count++] = format;
+}
+
+static void add_cell(struct params *p, const struct dlk_sql_call *call,
+                     const struct dlk_sql_cell *cell) {
+  char *digits = p->numbers[p->count];
+  if (cell->kind == DLK_SQL_NUMBER) {
+    snprintf(digits, sizeof p->numbers[0], "%lld", (long long)cell->number);
+    add(p, INT8, digits, 0, 0);
+  } else if (cell->kind == DLK_SQL_BYTES) {
+    add(p, BYTEA, call->bytes.data + cell->at, cell->len, 1);
+  } else {
+    add(p, BYTEA, NULL, 0, 1);
+  }
+}
+
+/* ---- lists, as PostgreSQL writes arrays ---- */
+
+static void list_bytes(struct dlk_buf *out, const char *p, size_t n) {
+  static const char hex[] = "0123456789abcdef";
+  dlk_buf_addf(out, "%s\"\\\\x", out->len ? "," : "{");
+  for (size_t i = 0; i < n; i++) {
+    char pair[2] = {hex[(unsigned char)p[i] >> 4], hex[p[i] & 15]};
+    dlk_buf_add(out, pair, 2);
+  }
+  dlk_buf_add(out, "\"", 1);
+}
+
+static void list_text(struct dlk_buf *out, const char *p, size_t n) {
+  dlk_buf_addf(out, "%s\"", out->len ? "," : "{");
+  for (size_t i = 0; i < n; i++) {
+    if (p[i] == '"' || p[i] == '\\')
+      dlk_buf_add(out, "\\", 1);
+    dlk_buf_add(out, p + i, 1);
+  }
+  dlk_buf_add(out, "\"", 1);
+}
+
+static void end_list(struct dlk_buf *out) {
+  dlk_buf_add(out, out->len ? "}" : "{}", out->len ? 1 : 2);
+  dlk_buf_add(out, "", 1);
+}
+
+static void renew_params(struct params *p, const struct dlk_sql_call *call) {
+  for (size_t i = 0; i + 2 < call->count; i += 3) {
+    const struct dlk_sql_cell *c = &call->params[i];
+    list_bytes(&p->lists[0], call->bytes.data + c[0].at, c[0].len);
+    list_bytes(&p->lists[1], call->bytes.data + c[1].at, c[1].len);
+    dlk_buf_addf(&p->lists[2], "%s%lld", p->lists[2].len ? "," : "{",
+                 (long long)c[2].number);
+  }
+  static const Oid types[] = {BYTEAS, BYTEAS, INT8S};
+  for (int i = 0; i < 3; i++) {
+    end_list(&p->lists[i]);
+    add(p, types[i], p->lists[i].data, 0, 0);
+  }
+}
+
+static void guard_params(struct params *p, const struct dlk_sql_call *call) {
+  add_cell(p, call, &call->params[0]);
+  add_cell(p, call, &call->params[1]);
+  add(p, TEXT, call->bytes.data + call->params[2].at, 0, 0);
+  for (size_t i = 3; i < call->count; i++)
+    list_text(&p->lists[0], call->bytes.data + call->params[i].at,
+              call->params[i].len);
+  end_list(&p->lists[0]);
+  add(p, TEXTS, p->lists[0].data, 0, 0);
+}
+
+static bool make_params(struct params *p, const struct dlk_sql_call *call) {
+  if (call->statement == DLK_SQL_RENEW)
+    renew_params(p, call);
+  else if (call->statement == DLK_SQL_GUARD)
+    guard_params(p, call);
+  else
+    for (size_t i = 0; i < call->count && i < PARAMS_MAX; i++)
+      add_cell(p, call, &call->params[i]);
+  return !p->lists[0].failed && !p->lists[1].failed && !p->lists[2].failed;
+}
+
+static void free_params(struct params *p) {
+  for (int i = 0; i < 3; i++)
+    dlk_buf_free(&p->lists[i]);
+}
+
+/* ---- the answer ---- */
+
+static int64_t big_endian(const char *p, int n) {
+  uint64_t v = n > 0 && (p[0] & 0x80) ? UINT64_MAX : 0;
+  for (int i = 0; i < n; i++)
+    v = v << 8 | (unsigned char)p[i];
+  return (int64_t)v;
+}
+
+static void read_rows(struct dlk_sql_call *call, const PGresult *r) {
+  call->rows = (size_t)PQntuples(r);
+  call->columns = (size_t)PQnfields(r);
+  for (int row = 0; row < PQntuples(r); row++)
+    for (int column = 0; column < PQnfields(r); column++) {
+      const char *p = PQgetvalue(r, row, column);
+      int n = PQgetlength(r, row, column);
+      Oid type = PQftype(r, column);
+      if (PQgetisnull(r, row, column))
+        dlk_sql_cell_null(call);
+      else if (type == BOOL || ((type == INT4 || type == INT8) && n <= 8))
+        dlk_sql_cell_number(call, big_endian(p, n));
+      else
+        dlk_sql_cell_bytes(call, p, (size_t)n);
+    }
+  if (call->failed)
+    call->rows = 0;
+}
+
+static void lost(struct dlk_pg *pg, struct dlk_sql_call *call) {
+  pg->lost = true;
+  call->verdict = call->begun ? DLK_SQL_UNSURE : DLK_SQL_NOT_DONE;
+  dlk_error_set(&call->err, DLK_UNAVAILABLE,
+                "'%s': the connection was lost, or no answer came in time",
+                pg->place->shown);
+}
+
+static void refused(struct dlk_pg *pg, struct dlk_sql_call *call,
+                    const struct dlk_pg_error *e, const PGresult *r) {
+  const char *words = PQresultErrorField(r, PG_DIAG_MESSAGE_PRIMARY);
+  call->verdict = e->verdict;
+  pg->lost = e->leave;
+  dlk_error_set(&call->err, e->code, "'%s': %.250s", pg->place->shown,
+                words ? words : "it refuses");
+}
+
+static PGresult *ask(struct dlk_sql_worker *w, struct dlk_pg *pg,
+                     struct dlk_sql_call *call) {
+  struct params p = {.count = 0};
+  struct dlk_buf text = {0};
+  PGresult *r = NULL;
+  dlk_buf_addf(&text, statements[call->statement], pg->place->schema);
+  dlk_buf_add(&text, "", 1);
+  if (make_params(&p, call) && !text.failed) {
+    call->sent = dlk_clock_now();
+    if (PQsendQueryParams(pg->c, text.data, p.count, p.types, p.values,
+                          p.lengths, p.formats, 1)) {
+      call->begun = true;
+      r = dlk_pg_await(w, pg, dlk_time_add(call->sent, pg->place->io_timeout));
+    }
+  }
+  free_params(&p);
+  dlk_buf_free(&text);
+  return r;
+}
+
+/* ---- the schema ---- */
+
+/* The script for our schema's name, unless another program made it meanwhile.
+ */
+static void put_script(struct dlk_buf *out, const struct dlk_sql_place *place) {
+  const char *at = place->script, *schema = place->schema, *next;
+  dlk_buf_addf(out,
+               "DO $dlock$ BEGIN PERFORM pg_advisory_xact_lock(7236846901);"
+               " IF to_regprocedure('%s.sweep1(bigint)') IS NULL THEN\n",
+               schema);
+  while ((next = strstr(at, "dlock")) != NULL) {
+    bool named = next[5] == '.' || next[5] == ';';
+    dlk_buf_add(out, at, (size_t)(next - at));
+    dlk_buf_addf(out, "%s", named ? schema : "dlock");
+    at = next + 5;
+  }
+  dlk_buf_addf(out, "%s\nEND IF; END $dlock$", at);
+  dlk_buf_add(out, "", 1);
+}
+
+/* NULL: there is a schema now; else why not. */
+static bool make_schema(struct dlk_sql_worker *w, struct dlk_pg *pg,
+                        struct dlk_sql_call *call) {
+  struct dlk_buf text = {0};
+  put_script(&text, pg->place);
+  PGresult *r = text.failed ? NULL
+                            : dlk_pg_query(w, pg, text.data,
+                                           dlk_clock_now() + 10 * DLK_SEC);
+  dlk_buf_free(&text);
+  bool made = r && PQresultStatus(r) == PGRES_COMMAND_OK;
+  const char *state = r ? PQresultErrorField(r, PG_DIAG_SQLSTATE) : NULL;
+  const char *words = r ? PQresultErrorField(r, PG_DIAG_MESSAGE_PRIMARY) : NULL;
+  const struct dlk_pg_error *e = dlk_pg_error_find(state ? state : "08000");
+  call->verdict = DLK_SQL_NOT_DONE;
+  if (!made && e->code != DLK_UNAVAILABLE) {
+    call->verdict = DLK_SQL_REFUSED;
+    dlk_error_set(&call->err, DLK_DENIED,
+                  "'%s': dlock's schema %s is not there, and this user may not "
+                  "make it (%.100s); an administrator does: dlock schema "
+                  "postgres | psql",
+                  pg->place->shown, pg->place->schema, words ? words : "");
+  } else if (!made) {
+    dlk_error_set(&call->err, DLK_UNAVAILABLE, "'%s': %.250s", pg->place->shown,
+                  words ? words : "the connection was lost");
+  }
+  PQclear(r);
+  return made;
+}
+
+static bool lacks_schema(struct dlk_sql_worker *w, struct dlk_pg *pg) {
+  char text[300];
+  snprintf(text, sizeof text,
+           "SELECT (to_regprocedure('%s.sweep1(bigint)') IS NULL)::int",
+           pg->place->schema);
+  PGresult *r =
+      dlk_pg_query(w, pg, text, dlk_clock_now() + pg->place->io_timeout);
+  bool lacks = r && PQresultStatus(r) == PGRES_TUPLES_OK &&
+               dlk_pg_number(r, 0, 0, 0) != 0;
+  PQclear(r);
+  return lacks;
+}
+
+void dlk_pg_run(struct dlk_sql_worker *w, void *connection,
+                struct dlk_sql_call *call) {
+  struct dlk_pg *pg = connection;
+  for (bool made = false;; made = true) {
+    PGresult *r = ask(w, pg, call);
+    if (!r) {
+      lost(pg, call);
+      return;
+    }
+    if (PQresultStatus(r) == PGRES_TUPLES_OK) {
+      read_rows(call, r);
+      PQclear(r);
+      call->verdict = DLK_SQL_GOOD;
+      return;
+    }
+    const char *state = PQresultErrorField(r, PG_DIAG_SQLSTATE);
+    const struct dlk_pg_error *e = dlk_pg_error_find(state ? state : "08000");
+    refused(pg, call, e, r);
+    PQclear(r);
+    if (!e->schema || made || !lacks_schema(w, pg) || !make_schema(w, pg, call))
+      return;
+  }
+}

@@ -6,6 +6,7 @@ local core = require "dlock.core"
 local dlock = require "dlock"
 local engine = require "spec.support.engine"
 local etcd = require "spec.support.etcd"
+local postgres = require "spec.support.postgres"
 local redis = require "spec.support.redis"
 local server = require "spec.support.server"
 local shared = require "spec.support.shared"
@@ -346,6 +347,64 @@ on_consul.guarded = {
   end,
 }
 
+local on_postgres = { name = "postgres", portable = true, hears_late = true }
+
+function on_postgres.url()
+  return shared.at("DLOCK_TEST_POSTGRES")
+end
+
+local function hex(bytes)
+  return "'\\x" .. bytes:gsub(".", function(byte)
+    return ("%02x"):format(byte:byte())
+  end) .. "'"
+end
+
+local function ask(sql)
+  return postgres.ask(on_postgres.url(), sql)
+end
+
+function on_postgres.leftovers(part)
+  local found = ask(("WITH used AS (SELECT id, until FROM dlock.key UNION ALL"
+    .. " SELECT id, until FROM dlock.hold UNION ALL"
+    .. " SELECT id, alive FROM dlock.wait) SELECT encode(id, 'hex') FROM used"
+    .. " WHERE position(%s::bytea IN id) > 0 AND until > clock_timestamp()")
+    :format(hex(part)))
+  local keys = {}
+  for key in (found or ""):gmatch("%S+") do keys[#keys + 1] = key end
+  return keys
+end
+
+function on_postgres.waiters(key)
+  return tonumber(ask("SELECT count(*) FROM dlock.wait WHERE id = "
+    .. hex(key))) or 0
+end
+
+function on_postgres.buried() end
+
+--- How many rows a statement gives.
+function on_postgres.rows(sql)
+  local found = assert(ask(sql))
+  return select(2, found:gsub("[^\n]+", ""))
+end
+
+on_postgres.guarded = {
+  begin = function(_, key)
+    assert(ask(("CREATE TABLE data_%s (n int); INSERT INTO data_%s VALUES (0)")
+      :format(key:gsub("%W", ""), key:gsub("%W", ""))))
+  end,
+  write = function(lease, key)
+    local count, message, code = lease:guard(("UPDATE data_%s SET n = n + 1")
+      :format((key:gsub("%W", ""))))
+    if not count then
+      return nil, message, code
+    end
+    return tonumber((ask("SELECT n FROM data_" .. key:gsub("%W", ""))))
+  end,
+  finish = function(lease, key)
+    assert(lease:guard("DROP TABLE data_" .. key:gsub("%W", "")))
+  end,
+}
+
 local on_file = { name = "file" }
 
 function on_file.buried() end
@@ -424,5 +483,5 @@ function on_model.leftovers(prefix)
 end
 
 return { on_redis, on_rediss, on_zookeeper, on_file, on_sentinel, on_etcd,
-  on_redlock, on_consul,
+  on_redlock, on_consul, on_postgres,
   closed = on_closed, cluster = on_cluster, model = on_model }

@@ -286,7 +286,7 @@ describe("pages:", function()
     local err = says("lua5.4", "CPPFLAGS=-nostdinc")
     assert.matches("apt%-get install pkg%-config liblua5%.4%-dev libuv1%-dev "
       .. "libcurl4%-openssl%-dev libjansson%-dev libnghttp2%-dev "
-      .. "libhiredis%-dev libzookeeper%-mt%-dev libssl%-dev\n", err)
+      .. "libpq%-dev libhiredis%-dev libzookeeper%-mt%-dev libssl%-dev\n", err)
     assert.is_nil(err:find("fatal error", 1, true), err)
     assert.is_nil(says("lua5.4", "CPPFLAGS=-nostdinc", "STORES=file")
       :find("hiredis-dev", 1, true))

@@ -160,8 +160,9 @@ static void read_rows(struct dlk_sql_call *call, const PGresult *r) {
       else
         dlk_sql_cell_bytes(call, p, (size_t)n);
     }
+  call->verdict = call->failed ? DLK_SQL_UNSURE : DLK_SQL_GOOD;
   if (call->failed)
-    call->rows = 0;
+    dlk_error_set(&call->err, DLK_UNAVAILABLE, "out of memory");
 }
 
 static void lost(struct dlk_pg *pg, struct dlk_sql_call *call) {
@@ -275,11 +276,15 @@ void dlk_pg_run(struct dlk_sql_worker *w, void *connection,
     if (PQresultStatus(r) == PGRES_TUPLES_OK) {
       read_rows(call, r);
       PQclear(r);
-      call->verdict = DLK_SQL_GOOD;
       return;
     }
     const char *state = PQresultErrorField(r, PG_DIAG_SQLSTATE);
-    const struct dlk_pg_error *e = dlk_pg_error_find(state ? state : "08000");
+    if (!state) { /* the library's, such as a lack of memory */
+      PQclear(r);
+      lost(pg, call);
+      return;
+    }
+    const struct dlk_pg_error *e = dlk_pg_error_find(state);
     refused(pg, call, e, r);
     PQclear(r);
     if (!e->schema || made || !lacks_schema(w, pg) || !make_schema(w, pg, call))

@@ -83,6 +83,29 @@ describe("with Consul in trouble,", function()
     assert.is_nil(consul.get(common.url, "/v1/kv/dlock/,-" .. session))
   end)
 
+  it("the epoch of a session that died goes with another's next", function()
+    local function epochs()
+      return consul.keys(common.url, "swept/,-")
+    end
+    -- A store with an epoch.
+    local function cut()
+      local store, k = through { prefix = "/swept" }, key()
+      assert(store:ping())
+      between:cut_after("swept/" .. k .. "/x-")
+      assert(store:lock(k, { timeout = 20 })):release()
+      return store
+    end
+    local dead = cut()
+    local id = epochs()[1]:match(",%-(.*)")
+    assert(consul.get(common.url, "/v1/session/destroy/" .. id, ""))
+    local other = cut()
+    common.eventually(other, "one epoch, and not that one", function()
+      local found = epochs()
+      return #found == 1 and not found[1]:find(id, 1, true)
+    end)
+    assert(dead:lock(key(), { timeout = 20 })):release()
+  end)
+
   it("a release whose answer is lost is settled", function()
     local store, k = through { io_timeout = 5 }, key()
     local lease = assert(store:lock(k))

@@ -2,7 +2,8 @@
  *
  *   OPENING -> UP        session/create
  *   UP -> AWAY           an answer is missing, or the servers have no leader
- *   AWAY -> UP           the next epoch is written
+ *   AWAY -> UP           the next epoch is written, and dead sessions' epochs,
+ *                        which then have no session, are deleted
  *   any -> CLOSED        close: session/destroy
  *   CLOSED -> GONE
  *
@@ -199,6 +200,29 @@ static void on_created(struct dlk_http_call *c) {
     failed(l, c);
 }
 
+static void on_swept(struct dlk_http_call *c) {
+  is_up(of(c));
+}
+
+/* False: no epoch of a dead session is there. */
+static bool sweep(struct dlk_ss_link *l, const struct dlk_consul_answer *a) {
+  size_t count = 0;
+  dlk_buf_clear(&l->body);
+  for (size_t i = 1; i < a->count && count < DLK_CONSUL_OPS; i++) {
+    const char *name = a->at[i].key;
+    const struct dlk_buf key = {.data = (char *)(uintptr_t)name,
+                                .len = strlen(name)};
+    const struct dlk_consul_op gone = {
+        .verb = "delete-cas", .key = &key, .index = a->at[i].modified};
+    if (a->at[i].session[0])
+      continue;
+    dlk_consul_op(&l->body, &gone);
+    count++;
+  }
+  dlk_buf_add(&l->body, "]", 1);
+  return count > 0 && hello(l, "/v1/txn", on_swept);
+}
+
 static void on_entered(struct dlk_http_call *c) {
   struct dlk_ss_link *l = of(c);
   struct dlk_consul_answer a = {.failed = -1};
@@ -211,8 +235,10 @@ static void on_entered(struct dlk_http_call *c) {
   bool no = a.failed >= 0 && strstr(a.why, "ermission denied");
   if (a.count > 0)
     l->epoch = a.at[0].modified;
-  bool ok = a.failed < 0 && a.count > 0;
+  bool ok = a.failed < 0 && a.count > 0, sweeps = ok && sweep(l, &a);
   dlk_consul_free(&a);
+  if (sweeps)
+    return;
   if (ok)
     is_up(l);
   else if (over)
@@ -246,17 +272,22 @@ static bool create(struct dlk_ss_link *l) {
 /* C1. */
 static bool enter(struct dlk_ss_link *l) {
   char value[16];
-  struct dlk_buf key = {0};
+  struct dlk_buf key = {0}, all = {0};
   dlk_consul_epoch_key(l, &key);
+  dlk_consul_prefix(&all, l->client->base);
+  dlk_buf_add(&all, ",-", 2);
   snprintf(value, sizeof value, "%u", ++l->entries);
   const struct dlk_consul_op next = {.verb = "lock",
                                      .key = &key,
                                      .value = value,
                                      .len = strlen(value),
                                      .session = l->session};
+  const struct dlk_consul_op look = {.verb = "get-tree", .key = &all};
   dlk_consul_op(&l->body, &next);
+  dlk_consul_op(&l->body, &look);
   dlk_buf_add(&l->body, "]", 1);
   dlk_buf_free(&key);
+  dlk_buf_free(&all);
   return hello(l, "/v1/txn", on_entered);
 }
 

@@ -62,6 +62,9 @@ local ORDER = {
   consul = { "engine request", "consul send", "consul answer", "consul grant",
     "engine grant", "engine end", "engine request", "engine leave",
     "consul send", "consul answer", "engine end" },
+  postgres = { "engine request", "postgres send", "postgres answer",
+    "postgres grant", "engine grant", "engine end", "engine request",
+    "engine leave", "postgres send", "postgres answer", "engine end" },
   file = { "engine request", "file grant", "engine grant", "engine end",
     "engine request", "engine leave", "engine end" },
 }

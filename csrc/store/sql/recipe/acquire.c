@@ -116,8 +116,9 @@ static void granted(struct dlk_sql_try *t, const struct dlk_sql_call *call) {
   lease->claim = 0;
   h->granted = call->sent;
   h->min_end = dlk_lease_deadline(call->sent, lease->ttl);
-  DLK_TRACE(dlk_sql_now(t->store), "sql", "grant", lease->key, lease->key_len,
-            "fence %lld", (long long)lease->fence);
+  DLK_TRACE(dlk_sql_now(t->store), t->store->dialect->name, "grant", lease->key,
+            lease->key_len, "fence %lld, token ..%02x%02x",
+            (long long)lease->fence, h->token[6], h->token[7]);
   dlk_sql_done(t, NULL);
 }
 

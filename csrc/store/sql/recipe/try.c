@@ -105,10 +105,36 @@ static void missing(struct dlk_sql_try *t, const struct dlk_sql_call *call) {
   }
 }
 
+/* What the statements are called in the trace. */
+static const char *word_of(enum dlk_sql_statement statement) {
+  static const char *const words[] = {
+      [DLK_SQL_PING] = "ping",           [DLK_SQL_ACQUIRE] = "acquire",
+      [DLK_SQL_LEAVE] = "leave",         [DLK_SQL_EXTEND] = "extend",
+      [DLK_SQL_RENEW] = "renew",         [DLK_SQL_ATTACH] = "attach",
+      [DLK_SQL_BREAK] = "break",         [DLK_SQL_REVOKE] = "revoke",
+      [DLK_SQL_DOWNGRADE] = "downgrade", [DLK_SQL_LOOK] = "look",
+      [DLK_SQL_INSPECT] = "inspect",     [DLK_SQL_LIST] = "list",
+      [DLK_SQL_GUARD] = "guard",         [DLK_SQL_SWEEP] = "sweep"};
+  return words[statement];
+}
+
+static void trace_answer(const struct dlk_sql_try *t,
+                         const struct dlk_sql_call *call) {
+  static const char *const verdicts[] = {"good", "not done", "unsure",
+                                         "refused", "crossed"};
+  int64_t now = dlk_sql_now(t->store);
+  dlk_trace_line(now, t->store->dialect->name, "answer", t->op->key,
+                 t->op->key_len, "%s %s, after %s ms", word_of(call->statement),
+                 verdicts[call->verdict],
+                 dlk_trace_ms(call->sent ? now - call->sent : 0).text);
+}
+
 static void answered(struct dlk_sql_call *call) {
   struct dlk_sql_try *t = call->who;
   if (t) {
     t->call = NULL;
+    if (DLK_TRACING)
+      trace_answer(t, call);
     if (call->verdict == DLK_SQL_GOOD) {
       dlk_error_drop(&t->trouble);
       t->pause = 0;
@@ -148,5 +174,7 @@ void dlk_sql_send(struct dlk_sql_try *t, const struct dlk_sql_step *step) {
   }
   call->deadline = dlk_time_add(dlk_sql_now(s), s->conf.io_timeout);
   t->call = call;
+  DLK_TRACE(dlk_sql_now(s), s->dialect->name, "send", t->op->key,
+            t->op->key_len, "%s", word_of(step->statement));
   dlk_sql_worker_put(w, call);
 }

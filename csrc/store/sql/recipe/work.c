@@ -140,8 +140,11 @@ static void heard(void *user, const char *text) {
   if (!n)
     return;
   struct dlk_sql_hold *h = DLK_CONTAINER(n, struct dlk_sql_hold, node);
-  DLK_TRACE(dlk_sql_now(s), "sql", "notice", h->lease->key, h->lease->key_len,
-            "%c", text[0]);
+  DLK_TRACE(dlk_sql_now(s), s->dialect->name, "message", h->lease->key,
+            h->lease->key_len, "%s",
+            text[0] == 'g'   ? "granted"
+            : text[0] == 'b' ? "broken"
+                             : "asked for");
   if (text[0] == 'g' && h->waiting) {
     hint(h->waiting);
   } else if (text[0] == 'r' && !h->waiting) {

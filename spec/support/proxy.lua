@@ -107,6 +107,12 @@ function proxy:cut_before(text, opts)
   command(self, nil, "cut", "before", text, opts and opts.skip or 0)
 end
 
+--- The same, but only the first `bytes` of what came with it are forwarded; the
+--- server has them when the connection ends.
+function proxy:cut_at(text, bytes)
+  command(self, nil, "cut", "at", text, 0, bytes)
+end
+
 --- true: new connections are refused; false: accepted again.
 function proxy:refuse(on)
   command(self, nil, "refuse", on and "yes" or "no")

@@ -237,12 +237,14 @@ local function from_client(conn, data)
   local rule = find_cut(conn, data)
   if rule and rule.when == "before" then
     return cut(conn)
+  elseif rule and rule.when == "at" then
+    data = data:sub(1, rule.bytes)
   end
   data = after_drop(conn, "up", data)
   if data then
     push(conn, "up", { data = data })
   end
-  if rule and rule.when == "now" then
+  if rule and (rule.when == "now" or rule.when == "at") then
     return cut(conn)
   elseif rule then
     conn.cut_on_reply = true
@@ -397,8 +399,9 @@ function verbs.reset(sent)
   return each_connection(sent, reset_both)
 end
 
-function verbs.cut(when, text, skip)
-  table.insert(cuts, { when = when, text = text, skip = tonumber(skip) })
+function verbs.cut(when, text, skip, bytes)
+  table.insert(cuts, { when = when, text = text, skip = tonumber(skip),
+    bytes = tonumber(bytes) })
 end
 
 function verbs.refuse(on)

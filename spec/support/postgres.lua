@@ -67,16 +67,22 @@ local function run(command, input)
   return p.out
 end
 
--- A folder that the server's user owns. Those above it are ours alone, and that
--- user gets through them without being able to list them.
+--- Lets the server's user through a folder of ours and those above it. It
+--- cannot list them.
+function postgres.let_in(dir)
+  local path = assert(uv.fs_realpath(dir))
+  while ROOT and path:find("/dlock%-test%-") do
+    assert(uv.fs_chmod(path, 457)) -- 0711
+    path = path:match("^(.*)/")
+  end
+end
+
+-- A folder that the server's user owns.
 local function give(dir)
   uv.fs_mkdir(dir, 448) -- 0700
-  if not ROOT then return dir end
-  run { "chown", "-R", "postgres:postgres", dir }
-  local above = assert(uv.fs_realpath(dir)):match("^(.*)/")
-  while above:find("/dlock%-test%-") do
-    assert(uv.fs_chmod(above, 457)) -- 0711
-    above = above:match("^(.*)/")
+  if ROOT then
+    run { "chown", "-R", "postgres:postgres", dir }
+    postgres.let_in(dir:match("^(.*)/"))
   end
   return dir
 end
@@ -257,7 +263,7 @@ local function start_all(opts)
   for i, one in ipairs(self) do hosts[i] = "127.0.0.1:" .. one.port end
   self.url = self[1].url:gsub("127.0.0.1:%d+", table.concat(hosts, ","))
   self.unix = self[1].unix
-  if opts.synchronous then self[1]:set("synchronous_standby_names", "*") end
+  if opts.synchronous then self[1]:wait_for_commits(true) end
   if opts.bouncer then start_bouncer(self, opts) end
   return self
 end
@@ -285,6 +291,12 @@ local function psql(url, ...)
     "-U", name, ... }
   command[#command + 1] = database
   return command
+end
+
+--- Where it is, for other programs that use libpq.
+function postgres:conninfo()
+  return ("host=127.0.0.1 port=%d dbname=dlock user=dlock password=%s"):format(
+    self[1].port, postgres.password)
 end
 
 --- What psql says to this, as the user of `url`: a line for each row, with '|'
@@ -354,6 +366,11 @@ function member:set(name, value)
   assert(self:sql "SELECT pg_reload_conf()")
 end
 
+--- Whether commits wait for a standby, which then has each that was answered.
+function member:wait_for_commits(wanted)
+  self:set("synchronous_standby_names", wanted and "*" or "")
+end
+
 -- The postmaster and what it has forked.
 local function family(self)
   local all = { self.pid }
@@ -362,6 +379,15 @@ local function family(self)
     all[#all + 1] = tonumber(pid)
   end
   return all
+end
+
+--- A standby gets nothing more of what the primary commits. (One that is only
+--- stopped would find it in its socket.)
+function member:hear_no_more()
+  self:set("primary_conninfo", "")
+  loop.eventually("it hears nothing", 20, function()
+    return self:sql "SELECT count(*) FROM pg_stat_wal_receiver" == "0"
+  end)
 end
 
 --- Becomes a primary.
@@ -393,6 +419,40 @@ function member:follow(other)
   write(self, "postgresql.auto.conf", "")
   write_conf(self, self.opts)
   self:start_again()
+end
+
+--- The one that takes writes; nil if there is none.
+function postgres:primary()
+  for _, one in ipairs(self) do
+    if server.alive(one.pid) and one:sql "SELECT pg_is_in_recovery()" == "f"
+    then
+      return one
+    end
+  end
+end
+
+--- The primary is killed, the standby promoted in its place, and the first one
+--- begins anew behind it. behind: what the primary commits in these seconds
+--- before its end never gets there.
+function postgres:fail_over(behind)
+  local old = self:primary()
+  local new = old == self[1] and self[2] or self[1]
+  if behind then
+    new:hear_no_more()
+    loop.wait(behind, function() end)
+  end
+  old:kill()
+  new:promote()
+  old:follow(new)
+  new:wait_for_commits(self.opts.synchronous)
+end
+
+--- True when a write is committed, which is tried for so long.
+function postgres:serves(seconds)
+  return loop.look(seconds, function()
+    local one = self:primary()
+    return one and one:sql "CREATE TABLE IF NOT EXISTS serves ()" ~= nil
+  end)
 end
 
 function postgres:sql(sql) return self[1]:sql(sql) end

@@ -23,10 +23,12 @@ local SCRIPT = [[
   local dlock = require "dlock"
   local records = require "spec.torture.records"
   local uv = require "luv"
-  local dir, name, url, timeout, io_timeout, session_timeout = arg[1], arg[2],
-    arg[3], tonumber(arg[4]), tonumber(arg[5]), tonumber(arg[6])
+  local dir, name, url, timeout, io_timeout, session_timeout, ttl, hold =
+    arg[1], arg[2], arg[3], tonumber(arg[4]), tonumber(arg[5]),
+    tonumber(arg[6]), tonumber(arg[7]), tonumber(arg[8])
   local mutex = assert(dlock.open { url = url, name = name,
-    io_timeout = io_timeout, session_timeout = session_timeout }):mutex("lock")
+    io_timeout = io_timeout, session_timeout = session_timeout,
+    ttl = ttl }):mutex("lock")
   local written = records.create(dir, name)
   local context = { args = {}, now = core.now, holds = written.holds }
 
@@ -44,7 +46,7 @@ local SCRIPT = [[
       mutex.acquire, mutex, { timeout = timeout })
     if lease then
       local h = belief.begin(context, "lock", lease, asked, returned)
-      local until_ = core.now() + 0.005
+      local until_ = core.now() + hold
       while h:held() and core.now() < until_ do uv.sleep(1) end
       h:over("released")
       timed("release", io_timeout, lease.release, lease)
@@ -53,8 +55,8 @@ local SCRIPT = [[
   print("done")
 ]]
 
---- opts: url, count, session_timeout; only: URLs, the first processes know only
---- one of these each.
+--- opts: url, count, session_timeout, ttl (30), hold (seconds, 0.005); only:
+--- URLs, the first processes know only one of these each.
 function crowd.start(opts)
   local self = setmetatable({ dir = server.new_dir(), members = {}, life = {},
     count = opts.count }, crowd)
@@ -63,7 +65,8 @@ function crowd.start(opts)
     self.life[name] = {}
     local url = opts.only and opts.only[i] or opts.url
     self.members[name] = process.spawn { script = SCRIPT, args = { self.dir,
-      name, url, TIMEOUT, IO_TIMEOUT, opts.session_timeout } }
+      name, url, TIMEOUT, IO_TIMEOUT, opts.session_timeout, opts.ttl or 30,
+      opts.hold or 0.005 } }
   end
   return self
 end

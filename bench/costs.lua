@@ -108,6 +108,19 @@ function costs.etcd(url)
   end
 end
 
+--- Counters of a PostgreSQL (spec/support/postgres.lua): a transaction that
+--- writes has a number.
+function costs.postgres(server)
+  return function()
+    return { writes = tonumber((assert(server:sql(
+      "SELECT pg_snapshot_xmax(pg_current_snapshot())")))) }
+  end
+end
+
+function costs.of_postgres(counters, per)
+  return { writes = counters.writes / per }
+end
+
 --- By how much counters rose from `before` until now.
 function costs.rose(counters, before)
   local rose = {}

@@ -153,4 +153,25 @@ function handoff.etcd(private)
   by_majority("etcd", private.url, "etcd")
 end
 
+--- private: a server (spec/support/postgres.lua).
+function handoff.postgres(private)
+  local counters = costs.postgres(private)
+  handoff.compare("PostgreSQL", function(hold)
+    local list = {}
+    for i, floor in ipairs { { "lease row, NOTIFY (C)", "handoff" },
+        { "FOR UPDATE (C)", "handoff-row" },
+        { "advisory lock (C)", "handoff-advisory" } } do
+      list[i] = { name = floor[1], program = function()
+        return programs.floor("postgres", private:conninfo(), floor[2], hold)
+      end }
+    end
+    list[4] = {}
+    list[4].name, list[4].program = worker(private.url, hold)
+    for _, contender in ipairs(list) do
+      contender.counters, contender.figures = counters, costs.of_postgres
+    end
+    return list
+  end)
+end
+
 return handoff

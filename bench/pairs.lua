@@ -115,4 +115,22 @@ function uncontended.etcd(private)
   of_majority("etcd", private.url, "etcd")
 end
 
+--- private: a server (spec/support/postgres.lua). The floors are what people
+--- write by hand.
+function uncontended.postgres(private)
+  local counters, list = costs.postgres(private), {}
+  for i, floor in ipairs { { "lease row (C)", "pairs" },
+      { "FOR UPDATE (C)", "row" }, { "advisory lock (C)", "advisory" } } do
+    list[i] = { name = floor[1], counters = counters,
+      figures = costs.of_postgres, program = function()
+        return programs.floor("postgres", private:conninfo(), floor[2])
+      end }
+  end
+  add_ours(list, private.url, counters, costs.of_postgres)
+  uncontended.compare("PostgreSQL, uncontended, 1 process", list, 1)
+  uncontended.count(list)
+  uncontended.compare(("PostgreSQL, uncontended, %d processes, a key each")
+    :format(CROWD), list, CROWD)
+end
+
 return uncontended

@@ -35,7 +35,7 @@ function programs.lua(lua, ...)
   return { command = words({ lua }, ...), env = environment(lua) }
 end
 
---- A floor in C: "redis", "zookeeper" or "etcd", arguments.
+--- A floor in C: "redis", "zookeeper", "etcd" or "postgres", arguments.
 function programs.floor(store, ...)
   return { command = words({ BUILD .. "/bench/floor_" .. store }, ...) }
 end

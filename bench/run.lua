@@ -1,7 +1,7 @@
 -- The part of bench/run that is not shell: what there is to measure, and the
 -- servers for it.
 -- usage: bench/run [STORE]… [PART]…      (default: all of both)
---   STORE   redis, redlock, zookeeper, etcd, file
+--   STORE   redis, redlock, zookeeper, etcd, postgres, file
 --   PART    pairs      uncontended pairs (bench/pairs.lua, redlock.lua)
 --           handoff   from holder to waiter (bench/handoff.lua)
 --           queue      many in the queue already (bench/queue.lua)
@@ -15,6 +15,7 @@ local cluster = require "bench.cluster"
 local etcd = require "spec.support.etcd"
 local figures = require "bench.figures"
 local handoff = require "bench.handoff"
+local postgres = require "spec.support.postgres"
 local process = require "spec.support.process"
 local programs = require "bench.programs"
 local queue = require "bench.queue"
@@ -27,7 +28,7 @@ local tls = require "bench.tls"
 local uncontended = require "bench.pairs"
 local zk = require "spec.support.zk"
 
-local STORES = { "redis", "redlock", "zookeeper", "etcd", "file" }
+local STORES = { "redis", "redlock", "zookeeper", "etcd", "postgres", "file" }
 local PARTS = { "pairs", "tls", "cluster", "handoff", "queue", "readers",
   "leases" }
 
@@ -82,6 +83,12 @@ local function on_etcd(private, wanted)
   if wanted.leases then memory("etcd", private.url) end
 end
 
+local function on_postgres(private, wanted)
+  if wanted.pairs then uncontended.postgres(private) end
+  if wanted.handoff then handoff.postgres(private) end
+  if wanted.leases then memory("PostgreSQL", private.url) end
+end
+
 local stores = {}
 
 function stores.redis(wanted)
@@ -98,6 +105,13 @@ end
 
 function stores.etcd(wanted)
   on(etcd.start(), on_etcd, wanted)
+end
+
+-- What is committed is on the disk, as it is where data are.
+function stores.postgres(wanted)
+  on(postgres.start { max_connections = 300,
+    conf = "fsync = on\nfull_page_writes = on\n" },
+    on_postgres, wanted)
 end
 
 function stores.file(wanted)

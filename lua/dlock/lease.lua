@@ -210,8 +210,8 @@ function lease.wait_first(list, timeout)
   return results.of(ok, message, code)
 end
 
---- Returns a string that carries the lease (Redis, etcd). This object gives the
---- lease up. See [detach and attach](#detach-and-attach).
+--- Returns a string that carries the lease (Redis, etcd, PostgreSQL). This
+--- object gives the lease up. See [detach and attach](#detach-and-attach).
 ---@nodiscard
 ---@return string|nil
 ---@return string? message
@@ -261,8 +261,8 @@ end
 
 --- Does a write in the same store, only if the lease is still ours, in one
 --- step: see [Redis](redis.md), [ZooKeeper](zookeeper.md),
---- [etcd](etcd.md), [Consul](consul.md). On files it is
---- `unsupported`. `lost` when it was refused.
+--- [etcd](etcd.md), [Consul](consul.md), [PostgreSQL](postgres.md). On files
+--- it is `unsupported`. `lost` when it was refused.
 ---@param ... string|number
 ---@return any
 ---@return string? message
@@ -294,8 +294,8 @@ end
 
 --- Returns a statement for the program's own transaction in the same database,
 --- as the last one before COMMIT. A row: the lock was given to nobody else, and
---- is not until the COMMIT. No row: ROLLBACK. It is `unsupported` on other
---- stores than PostgreSQL. No I/O.
+--- is not until the COMMIT. No row: ROLLBACK. See [PostgreSQL](postgres.md); it
+--- is `unsupported` on other stores. No I/O.
 ---@return string|nil
 ---@return string? message
 ---@return dlock.code? code unsupported

@@ -101,7 +101,8 @@ local TABLE = {
   schema = { where = "open", own = true, type = "string", min_length = 1,
     max_length = 63 },
   --- PostgreSQL: a second URL, past a pooler that passes no LISTEN. With
-  --- `false` waiters ask again and again. It is `invalid` on other stores.
+  --- `false` waiters ask again and again ([how](postgres.md#pgbouncer)). It is
+  --- `invalid` on other stores.
   --- Default: the URL
   ---@type string|false
   listen = { where = "open", own = true, type = "string", or_false = true,

@@ -345,8 +345,8 @@ function methods:once_per(key, seconds, fn, extra)
   return once_per.run(client_of(self, "once_per"), key, seconds, fn, extra)
 end
 
---- Makes a lease again from the string of `lease:detach()` (Redis, etcd). See
---- [detach and attach](#detach-and-attach).
+--- Makes a lease again from the string of `lease:detach()` (Redis, etcd,
+--- PostgreSQL). See [detach and attach](#detach-and-attach).
 ---@param detached string
 ---@param opts? dlock.attach_options
 ---@nodiscard

@@ -1,9 +1,10 @@
--- examples/sentinel/run, cluster/run, redlock/run, etcd/run, consul/run and
--- tls/run: they start servers with one command, the program beside each of
--- them, their end.
+-- examples/sentinel/run, cluster/run, redlock/run, etcd/run, consul/run,
+-- postgres/run and tls/run: they start servers with one command, the program
+-- beside each of them, their end.
 local consul = require "spec.support.consul"
 local dlock = require "dlock"
 local eventually = require("spec.support.loop").eventually
+local postgres = require "spec.support.postgres"
 local process = require "spec.support.process"
 local server = require "spec.support.server"
 local uv = require "luv"
@@ -87,6 +88,16 @@ describe("the example of", function()
       finish(set)
     end)
   end
+
+  it("a PostgreSQL starts, serves, and leaves nothing", function()
+    postgres.let_in(dir)
+    local one = start("postgres", "^postgres://")
+    local out = run(one:expect("^lua5%.4 "))
+    assert.matches("^locked, fence %d+\npaid\nanother one holds it, fence %d+\n"
+      .. "undone: [^\n]*\npaid\n$", out)
+    assert.matches(SERVED, run(one:expect("^lua5%.4 "), 1))
+    finish(one)
+  end)
 
   it("a Redis with TLS starts, serves, and leaves nothing", function()
     local one = start("tls", "^rediss://")

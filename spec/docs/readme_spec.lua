@@ -20,8 +20,8 @@ end
 -- The pages whose ```lua blocks are programs.
 local PROGRAMS = { "README.md", "docs/howto.md", "docs/fallback.md",
   "docs/redis.md", "docs/cluster.md", "docs/redlock.md", "docs/zookeeper.md",
-  "docs/etcd.md", "docs/consul.md", "docs/file.md", "docs/loops.md",
-  "docs/troubleshooting.md", "docs/cookbook.md" }
+  "docs/etcd.md", "docs/consul.md", "docs/postgres.md", "docs/file.md",
+  "docs/loops.md", "docs/troubleshooting.md", "docs/cookbook.md" }
 
 -- Who runs, or looks at, the blocks that are none.
 local ELSEWHERE = {
@@ -47,6 +47,7 @@ local ELSEWHERE = {
   ["docs/security.md: "] = "contract/subjects gives these rights to users",
   ["docs/zookeeper.md: "] = "here, below: the name of a node",
   ["docs/consul.md: "] = "consul/faults_spec: names of keys",
+  ["docs/postgres.md: sql"] = "postgres/page_spec, in PostgreSQL",
   ["docs/etcd.md: "] = "etcd/units_spec: names of keys",
 }
 
@@ -76,6 +77,7 @@ describe("pages:", function()
       zookeeper = shared.at("DLOCK_TEST_ZOOKEEPER"),
       etcd = shared.at("DLOCK_TEST_ETCD"),
       consul = shared.at("DLOCK_TEST_CONSUL"),
+      postgres = shared.at("DLOCK_TEST_POSTGRES"),
     })
   end
 

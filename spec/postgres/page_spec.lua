@@ -1,0 +1,181 @@
+-- What docs/postgres.md shows of PostgreSQL is so: its rights are enough, its
+-- fence is that of a lease, and what people do instead has the holes that it
+-- says.
+
+local dlock = require "dlock"
+local pages = require "spec.support.pages"
+local postgres = require "spec.support.postgres"
+local process = require "spec.support.process"
+
+local PAGE = "docs/postgres.md"
+
+local function blocks(pattern)
+  local found = {}
+  for _, block in ipairs(pages.blocks(PAGE)) do
+    local text = table.concat(block, "\n")
+    if block.language == "sql" and text:find(pattern) then
+      found[#found + 1] = text
+    end
+  end
+  return found
+end
+
+describe("docs/postgres.md", function()
+  local server
+
+  setup(function()
+    server = postgres.start { bouncer = true, pool_size = 1 }
+    assert(server:sql "CREATE DATABASE shop")
+  end)
+
+  teardown(function() server:stop() end)
+
+  after_each(process.close_all)
+
+  local function as_dba(sql)
+    return postgres.ask(("postgres://postgres@127.0.0.1:%d/shop"):format(
+      server[1].port), sql)
+  end
+
+  it("gives rights that are enough, and no more than they say", function()
+    local status, schema = process.run { file = "bin/dlock",
+      args = { "schema", "postgres" } }
+    assert.equal(0, status)
+    assert(as_dba(schema))
+    assert(as_dba((blocks "CREATE ROLE app")[1]))
+    local store = assert(dlock.open(("postgres://app:secret@127.0.0.1:%d/shop")
+      :format(server[1].port)))
+    finally(function() store:close(1) end)
+    local lease = assert(store:lock("orders:42", { value = "x" }))
+    assert.equal("1", postgres.ask(("postgres://app:secret@127.0.0.1:%d/shop")
+      :format(server[1].port), lease:fence_sql()))
+    local rw = store:rwlock("orders:42")
+    assert(lease:downgrade())
+    local reader = assert(rw:read():acquire())
+    assert.equal(2, #store:inspect("orders:42").holders)
+    assert.same({ "orders:42" }, (store:list()))
+    assert(reader:release())
+    assert(lease:extend(10))
+    assert(store:revoke("orders:42"))
+    assert(store:break_lock("orders:42"))
+    assert.is_nil((lease:release()))
+    assert.is_nil(postgres.ask(("postgres://app:secret@127.0.0.1:%d/shop")
+      :format(server[1].port), "DROP TABLE dlock.key"))
+  end)
+
+  it("makes the schema by any name", function()
+    local status, schema = process.run { file = "bin/dlock",
+      args = { "schema", "postgres", "--schema", "locks_2" } }
+    assert.equal(0, status)
+    assert(as_dba(schema))
+    assert.equal("3", as_dba("SELECT count(*) FROM pg_tables"
+      .. " WHERE schemaname = 'locks_2'"))
+    local store = assert(dlock.open { schema = "locks_2",
+      url = ("postgres://postgres:@127.0.0.1:%d/shop"):format(server[1].port) })
+    finally(function() store:close(1) end)
+    local lease = assert(store:lock("k"))
+    assert.equal("1", as_dba(lease:fence_sql()))
+    lease:release()
+  end)
+
+  it("shows the fence of a lease as it is", function()
+    local store = assert(dlock.open(server.url))
+    finally(function() store:close(1) end)
+    local lease = assert(store:lock("orders:42"))
+    local text = (blocks "FOR SHARE")[1]:gsub("fence = %d+",
+      "fence = " .. ("%.0f"):format(lease.fence))
+    assert.is_truthy(text:find("\n" .. lease:fence_sql() .. ";", 1, true), text)
+    lease:release()
+  end)
+
+  -- As pgmoon and LuaSQL give what a server says.
+  local function pgmoon(session)
+    return { query = function(_, sql)
+      local out, problem = session:run(sql)
+      if not out then return nil, problem end
+      return out == "" and {} or { { out } }
+    end }
+  end
+
+  local function luasql(session)
+    return {
+      setautocommit = function() assert(session:run "BEGIN") end,
+      commit = function() return session:run "COMMIT" end,
+      rollback = function() return session:run "ROLLBACK" end,
+      execute = function(_, sql)
+        local out, problem = session:run(sql)
+        return out and { fetch = function() return out ~= "" and out or nil end,
+          close = function() end }, problem
+      end,
+    }
+  end
+
+  it("and the cookbook's functions are undone when the lock went on",
+    function()
+      assert(server:sql([[
+        CREATE TABLE orders (id integer, state text);
+        GRANT ALL ON orders TO dlock]]))
+      local store = assert(dlock.open(server.url))
+      local session = postgres.connect(server.url)
+      finally(function()
+        store:close(1)
+        assert(server:sql "DROP TABLE orders")
+      end)
+      local count = 0
+      for _, block in ipairs(pages.blocks "docs/cookbook.md") do
+        local text = table.concat(block, "\n")
+        if text:find("fence_sql", 1, true) then
+          local pay = assert((loadstring or load)(text .. "\nreturn pay"))()
+          local handle = (text:find("pg:query", 1, true) and pgmoon
+            or luasql)(session)
+          assert(server:sql "TRUNCATE orders; INSERT INTO orders VALUES (42)")
+          local late = assert(store:lock("orders:42", { ttl = 0.2,
+            renew = false }))
+          local lease = assert(store:lock("orders:42"))
+          assert.is_false(pay(handle, late))
+          assert.equal("", server:sql "SELECT state FROM orders")
+          assert.is_true(pay(handle, lease))
+          assert.equal("paid", server:sql "SELECT state FROM orders")
+          lease:release()
+          count = count + 1
+        end
+      end
+      assert.equal(2, count)
+    end)
+
+  it("says what PostgreSQL answers to what people do instead", function()
+    local sessions, count = {}, 0
+    local function session(name)
+      local url = server.url
+      if name:find "pooled" then url = server.bouncer.url end
+      if not sessions[name] then
+        sessions[name] = name == "dba" and server:session()
+          or postgres.connect(url)
+        if name ~= "dba" and not name:find "pooled" then
+          assert(sessions[name]:run(("SET application_name = '%s'")
+            :format(name)))
+        end
+      end
+      return sessions[name]
+    end
+    for _, text in ipairs(blocks "/%* %a+ ?%a* %*/") do
+      for line in text:gmatch("[^\n]+") do
+        local name, sql, answer = line:match("^/%* ([%a ]+) %*/ (.*);(.*)$")
+        answer = answer:match("^ %-%- (.*)$") or ""
+        assert.equal(answer, session(name):run(sql), line)
+        if sql:find "CREATE TABLE" then
+          assert(session(name):run("GRANT ALL ON ALL TABLES IN SCHEMA public"
+            .. " TO dlock"))
+        end
+        count = count + 1
+      end
+      for name, one in pairs(sessions) do
+        if name ~= "dba" then
+          one:close()
+          sessions[name] = nil
+        end
+      end
+    end
+    assert.is_true(count >= 13)
+  end)
+end)

@@ -1,6 +1,7 @@
 -- What a server says that it was asked and spent: counters for crowd.run, and
 -- figures out of how much they rose.
 
+local consul = require "spec.support.consul"
 local figures = require "bench.figures"
 local process = require "spec.support.process"
 local zk = require "spec.support.zk"
@@ -90,7 +91,8 @@ function costs.zookeeper(url)
 end
 
 function costs.of_majority(counters, per)
-  return { requests = counters.received / per, writes = counters.writes / per }
+  return { requests = counters.received and counters.received / per,
+    writes = counters.writes / per }
 end
 
 --- Counters of an etcd, by its URL. Each round asks for them after a pause.
@@ -119,6 +121,14 @@ end
 
 function costs.of_postgres(counters, per)
   return { writes = counters.writes / per }
+end
+
+--- The index of a Consul's log, by its URL: it counts no requests.
+function costs.consul(url)
+  return function()
+    local text = consul.get(url, "/v1/agent/self")
+    return { writes = tonumber(text:match('"last_log_index": *"(%d+)"')) }
+  end
 end
 
 --- By how much counters rose from `before` until now.

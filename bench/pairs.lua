@@ -133,4 +133,9 @@ function uncontended.postgres(private)
     :format(CROWD), list, CROWD)
 end
 
+--- private: a server (spec/support/consul.lua).
+function uncontended.consul(private)
+  of_majority("consul", private.url, "Consul")
+end
+
 return uncontended

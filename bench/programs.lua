@@ -35,7 +35,7 @@ function programs.lua(lua, ...)
   return { command = words({ lua }, ...), env = environment(lua) }
 end
 
---- A floor in C: "redis", "zookeeper", "etcd" or "postgres", arguments.
+--- A floor in C ("redis", "etcd", …), arguments.
 function programs.floor(store, ...)
   return { command = words({ BUILD .. "/bench/floor_" .. store }, ...) }
 end

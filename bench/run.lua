@@ -1,7 +1,7 @@
 -- The part of bench/run that is not shell: what there is to measure, and the
 -- servers for it.
 -- usage: bench/run [STORE]… [PART]…      (default: all of both)
---   STORE   redis, redlock, zookeeper, etcd, postgres, file
+--   STORE   redis, redlock, zookeeper, etcd, consul, postgres, file
 --   PART    pairs      uncontended pairs (bench/pairs.lua, redlock.lua)
 --           handoff   from holder to waiter (bench/handoff.lua)
 --           queue      many in the queue already (bench/queue.lua)
@@ -12,6 +12,7 @@
 --           leases     memory of leases, and their renewal
 
 local cluster = require "bench.cluster"
+local consul = require "spec.support.consul"
 local etcd = require "spec.support.etcd"
 local figures = require "bench.figures"
 local handoff = require "bench.handoff"
@@ -28,7 +29,8 @@ local tls = require "bench.tls"
 local uncontended = require "bench.pairs"
 local zk = require "spec.support.zk"
 
-local STORES = { "redis", "redlock", "zookeeper", "etcd", "postgres", "file" }
+local STORES = { "redis", "redlock", "zookeeper", "etcd", "consul", "postgres",
+  "file" }
 local PARTS = { "pairs", "tls", "cluster", "handoff", "queue", "readers",
   "leases" }
 
@@ -89,6 +91,11 @@ local function on_postgres(private, wanted)
   if wanted.leases then memory("PostgreSQL", private.url) end
 end
 
+local function on_consul(private, wanted)
+  if wanted.pairs then uncontended.consul(private) end
+  if wanted.leases then memory("Consul", private.url) end
+end
+
 local stores = {}
 
 function stores.redis(wanted)
@@ -112,6 +119,10 @@ function stores.postgres(wanted)
   on(postgres.start { max_connections = 300,
     conf = "fsync = on\nfull_page_writes = on\n" },
     on_postgres, wanted)
+end
+
+function stores.consul(wanted)
+  on(consul.start(), on_consul, wanted)
 end
 
 function stores.file(wanted)

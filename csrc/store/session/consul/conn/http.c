@@ -251,6 +251,8 @@ bool dlk_http_start(struct dlk_http *h, struct dlk_http_call *c,
     if (h->tls)
       secure(h, e);
   }
+  /* By a function that cannot go back. Of CURLOPT_POSTFIELDS libcurl sends a
+   * request again by itself when a connection that it has used before ends. */
   if (ok && body) {
     (void)curl_easy_setopt(e, CURLOPT_UPLOAD, 1L);
     (void)curl_easy_setopt(e, CURLOPT_INFILESIZE_LARGE, (curl_off_t)len);

@@ -15,7 +15,8 @@ local LEVELS = { lost = "error", callback = "error", dropped = "error",
   damaged = "error",
   insecure = "warn", eviction = "warn", clock = "warn", replicas = "warn",
   sentinel = "warn", degraded = "warn", failover = "warn", disconnect = "warn",
-  session = "error", denied = "error", suspicious = "warn" }
+  session = "error", denied = "error", suspicious = "warn",
+  unheard = "warn", loose = "warn" }
 
 local function line_of(event, level, most)
   return json.encode({ time = os.date("!%Y-%m-%dT%H:%M:%SZ"), level = level,

@@ -381,6 +381,15 @@ local function family(self)
   return all
 end
 
+--- Returns when a standby has all that the primary has now.
+function member:catch_up(primary)
+  local at = assert(primary:sql "SELECT pg_current_wal_lsn()")
+  loop.eventually("the standby has all", 20, function()
+    return self:sql(("SELECT pg_last_wal_replay_lsn() >= '%s'"):format(at))
+      == "t"
+  end)
+end
+
 --- A standby gets nothing more of what the primary commits. (One that is only
 --- stopped would find it in its socket.)
 function member:hear_no_more()

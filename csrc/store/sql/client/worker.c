@@ -27,6 +27,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -211,14 +212,20 @@ static void hang_up(struct dlk_sql_worker *w) {
     add_note(w, NOTE_LISTENS, NULL, -1, "");
 }
 
+static void tell(struct dlk_sql_worker *w, const char *kind, const char *why) {
+  char text[600];
+  snprintf(text, sizeof text, "%.200s: %s", w->place.shown, why);
+  dlk_sql_event(w, kind, text);
+}
+
 static void end_lost(struct dlk_sql_worker *w, int64_t deadline) {
   if (w->lost.id == 0)
     return;
   if (!w->dialect->end(w, w->connection, &w->lost, deadline)) {
     w->loose_until = dlk_clock_now() + LOOSE;
-    dlk_sql_event(w, "loose",
-                  "a lost request could not be ended on the server; what it "
-                  "may leave there is taken back twice, or ends by its ttl");
+    tell(w, "loose",
+         "a lost request could not be ended on the server; what it may leave "
+         "there is taken back twice, or ends by its ttl");
   }
   w->lost = (struct dlk_sql_peer){0};
 }
@@ -252,9 +259,9 @@ static bool connected(struct dlk_sql_worker *w) {
       return false;
     }
     if (heard == 0)
-      dlk_sql_event(w, "unheard",
-                    "no notice comes through (a proxy that pools "
-                    "transactions?); waits ask again and again instead");
+      tell(w, "unheard",
+           "no notice comes through (a proxy that pools transactions?); waits "
+           "ask again and again instead: see the option listen");
     add_note(w, NOTE_LISTENS, NULL, heard, "");
   }
   return true;

@@ -3,8 +3,9 @@
  * P1  Of several hosts the first that takes writes is used; each gets its share
  *     of the time.
  * P2  All that libpq would take from the environment is given, but PGOPTIONS.
- * P3  Each session reads what is committed (R3 of the rules for SQL), whatever
- *     the role's default is.
+ * P3  Each session reads what is committed, whatever the role's default is: a
+ *     statement that waited looks again. A pool's sessions are others' too, and
+ *     stay as they are; there a call may be crossed (worker.c, W6).
  * P4  A backend is ended by its number and start, because numbers come again.
  *     It is gone when pg_stat_activity lacks it: its transaction ended before.
  *     Behind a pool the number is not ours, and nothing is ended.
@@ -111,9 +112,9 @@ static bool shake_hands(struct dlk_sql_worker *w, struct dlk_pg *pg,
 
 static bool greet(struct dlk_sql_worker *w, struct dlk_pg *pg, int64_t deadline,
                   struct dlk_sql_peer *self, struct dlk_error *err) {
+  static const char level[] = "SET SESSION CHARACTERISTICS AS TRANSACTION"
+                              " ISOLATION LEVEL READ COMMITTED";
   static const char text[] =
-      "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ"
-      " COMMITTED;"
       "SELECT pid, (extract(epoch FROM backend_start) * 1000000)::bigint,"
       " (pg_is_in_recovery()"
       "  OR current_setting('transaction_read_only') = 'on')::int,"
@@ -132,6 +133,13 @@ static bool greet(struct dlk_sql_worker *w, struct dlk_pg *pg, int64_t deadline,
   pg->proxied = pid != PQbackendPID(pg->c);
   self->id = pg->proxied ? -1 : pid;
   PQclear(r);
+  if (!pg->proxied) {
+    PQclear(dlk_pg_query(w, pg, level, deadline));
+    if (pg->lost) {
+      fail(pg, err, "the connection was lost");
+      return false;
+    }
+  }
   if (version < OLDEST)
     dlk_error_set(err, DLK_UNSUPPORTED,
                   "'%s': dlock needs PostgreSQL 12 or newer", pg->place->shown);

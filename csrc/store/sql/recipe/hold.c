@@ -59,8 +59,8 @@ static void released(struct dlk_sql_try *t, const struct dlk_sql_call *call) {
   bool first_did_it = t->unsure && t->op->started < h->min_end;
   if (t->placed && dlk_sql_number(call, 0, 1, 0) != 0)
     s->host->revoked(s->host, t->op->lease);
-  dlk_sql_done_code(t, held || first_did_it ? DLK_OK : DLK_LOST);
   sweep(s);
+  dlk_sql_done_code(t, held || first_did_it ? DLK_OK : DLK_LOST);
 }
 
 static const struct dlk_sql_step releasing = {.statement = DLK_SQL_LEAVE,

@@ -1,0 +1,60 @@
+-- Who may use the PostgreSQL store: TLS with certificates, and what is said
+-- when it is refused.
+
+local certificates = require "spec.support.certificates"
+local common = require "spec.postgres.common"
+local postgres = require "spec.support.postgres"
+local uv = require "luv"
+
+local key, open = common.key, common.open
+
+local function refused(code, pattern, opts)
+  local got, message, was = open(opts):lock(key(), { timeout = 2 })
+  assert.is_nil(got)
+  assert.are.equal(code, was, message)
+  assert.matches(pattern, message)
+  assert.is_nil(message:find("sesame", 1, true), message)
+end
+
+describe("PostgreSQL with TLS", function()
+  local made, server
+
+  setup(function()
+    made = certificates.make()
+    for _, name in ipairs { "client.key", "stranger.key" } do
+      uv.fs_chmod(made:path(name), 384) -- 0600
+    end
+    server = postgres.start { tls = made, certificate = true }
+  end)
+
+  teardown(function()
+    server:stop()
+    made:remove()
+  end)
+
+  after_each(common.clean_up)
+
+  local function tls(ca, name)
+    return { url = server.url, tls = { cafile = made:path(ca),
+      cert = name and made:path(name .. ".crt"),
+      key = name and made:path(name .. ".key") } }
+  end
+
+  it("serves a client with a certificate of its CA", function()
+    local store, k = open(tls("ca.crt", "client")), key()
+    local lease = assert(store:lock(k))
+    assert(lease:extend())
+    assert.are.equal("timeout", select(3, store:lock(k, { timeout = 0.3 })))
+    assert(lease:release())
+  end)
+
+  it("refuses others", function()
+    refused("denied", "certificate", tls "ca.crt")
+    refused("denied", "unknown ca", tls("ca.crt", "stranger"))
+    refused("denied", "certificate verify failed", tls("other.crt", "client"))
+    refused("denied", "no encryption",
+      { url = (server.url:gsub("postgress", "postgres")) })
+    refused("denied", "SSL",
+      { url = (common.url:gsub("postgres:", "postgress:")) })
+  end)
+end)

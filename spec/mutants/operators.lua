@@ -18,6 +18,7 @@ local SUBJECTS = {
   { "csrc/store/redis/", "redis" }, { "csrc/net/", "redis" },
   { "csrc/store/session/etcd/", "etcd" },
   { "csrc/store/session/consul/", "consul" },
+  { "csrc/store/sql/", "postgres" },
   { "csrc/store/session/", "zookeeper" },
   { "csrc/store/zookeeper/", "zookeeper" }, { "csrc/store/file/", "file" },
   { "csrc/lua/", "binding" }, { "lua/dlock/host/", "hosts" },

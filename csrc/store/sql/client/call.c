@@ -20,6 +20,7 @@ void dlk_sql_call_free(struct dlk_sql_call *call) {
   dlk_list_remove(&call->link);
   dlk_buf_free(&call->bytes);
   dlk_buf_free(&call->text);
+  free(call->owned);
   free(call->params);
   free(call->cells);
   free(call);

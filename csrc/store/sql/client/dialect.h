@@ -52,6 +52,7 @@ struct dlk_sql_call {
   int64_t deadline;
   void (*answer)(struct dlk_sql_call *call); /* by the loop; frees it */
   void *who;
+  void *owned; /* freed with it; or NULL */
   bool failed; /* no memory for a parameter */
   size_t count, room;
   struct dlk_sql_cell *params;

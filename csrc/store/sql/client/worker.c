@@ -221,7 +221,10 @@ static void tell(struct dlk_sql_worker *w, const char *kind, const char *why) {
 static void end_lost(struct dlk_sql_worker *w, int64_t deadline) {
   if (w->lost.id == 0)
     return;
-  if (!w->dialect->end(w, w->connection, &w->lost, deadline)) {
+  bool ended = w->dialect->end(w, w->connection, &w->lost, deadline);
+  if (w->dialect->fd(w->connection) < 0)
+    return; /* the next connection ends it */
+  if (!ended) {
     w->loose_until = dlk_clock_now() + LOOSE;
     tell(w, "loose",
          "a lost request could not be ended on the server; what it may leave "
@@ -249,15 +252,19 @@ static bool connected(struct dlk_sql_worker *w) {
   }
   w->pause = 0;
   end_lost(w, dlk_time_add(w->tried, w->place.io_timeout));
-  if (w->place.listen) {
-    int heard = w->dialect->listen(
+  int heard = 0;
+  if (w->place.listen && w->dialect->fd(w->connection) >= 0)
+    heard = w->dialect->listen(
         w, w->connection, dlk_time_add(dlk_clock_now(), w->place.io_timeout));
-    if (heard < 0) {
-      dlk_error_set(&w->trouble, DLK_UNAVAILABLE, "%s: the connection was lost",
-                    w->place.shown);
-      hang_up(w);
-      return false;
-    }
+  if (w->dialect->fd(w->connection) < 0) {
+    struct dlk_sql_peer lost = w->lost;
+    dlk_error_set(&w->trouble, DLK_UNAVAILABLE, "'%s': the connection was lost",
+                  w->place.shown);
+    hang_up(w);
+    w->lost = lost.id != 0 ? lost : w->lost;
+    return false;
+  }
+  if (w->place.listen) {
     if (heard == 0)
       tell(w, "unheard",
            "no notice comes through (a proxy that pools transactions?); waits "
@@ -280,9 +287,9 @@ static void attempt(struct dlk_sql_worker *w, struct dlk_sql_call *call) {
   if (!connected(w)) {
     call->err = w->trouble;
     call->verdict =
-        w->trouble.code == DLK_DENIED || w->trouble.code == DLK_INVALID
-            ? DLK_SQL_REFUSED
-            : DLK_SQL_NOT_DONE;
+        w->trouble.code == DLK_UNAVAILABLE || w->trouble.code == DLK_OK
+            ? DLK_SQL_NOT_DONE
+            : DLK_SQL_REFUSED;
     return;
   }
   struct dlk_sql_peer self = w->self;

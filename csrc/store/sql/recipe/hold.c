@@ -252,7 +252,6 @@ static void renewed(struct dlk_sql_call *call) {
   for (size_t i = 0; b && i < b->count; i++)
     if (b->holds[i])
       renewal_over(b->holds[i], call, -2, false);
-  free(b);
   dlk_sql_call_free(call);
 }
 
@@ -280,6 +279,7 @@ void dlk_sql_renew(void *store, struct dlk_lease *const *leases, size_t count) {
     renew_none(s, leases, count);
     return;
   }
+  call->owned = b;
   b->store = s;
   b->count = count;
   for (size_t i = 0; i < count; i++) {

@@ -132,6 +132,9 @@ void dlk_sql_stop(void *store) {
     if (t->op->kind == DLK_OP_ACQUIRE)
       dlk_sql_orphan(s, t->op->lease, dlk_sql_hold_of(t->op->lease)->token,
                      NULL);
+    else if (t->call && t->op->kind != DLK_OP_RELEASE &&
+             dlk_sql_worker_withdraw(s->workers[t->step->worker], t->call))
+      t->call = NULL;
     dlk_sql_done_code(t, DLK_CLOSED);
   }
   s->stopping = true;

@@ -387,21 +387,39 @@ function on_postgres.rows(sql)
   return select(2, found:gsub("[^\n]+", ""))
 end
 
+--- The lock is deleted by somebody else.
+function on_postgres.delete(key)
+  assert(ask("DELETE FROM dlock.key WHERE id = " .. hex(key)))
+end
+
+local has_data
+
+-- The table of guarded writes, which other processes may make at the same time.
+local function make_data()
+  if not has_data then
+    local made, problem = ask("CREATE TABLE IF NOT EXISTS ct_data"
+      .. " (id text PRIMARY KEY, n integer)")
+    assert(made or problem:find("already exists", 1, true)
+      or problem:find("duplicate key", 1, true), problem)
+    has_data = true
+  end
+end
+
 on_postgres.guarded = {
-  begin = function(_, key)
-    assert(ask(("CREATE TABLE data_%s (n int); INSERT INTO data_%s VALUES (0)")
-      :format(key:gsub("%W", ""), key:gsub("%W", ""))))
-  end,
+  begin = make_data,
   write = function(lease, key)
-    local count, message, code = lease:guard(("UPDATE data_%s SET n = n + 1")
-      :format((key:gsub("%W", ""))))
+    make_data()
+    local count, message, code = lease:guard("INSERT INTO ct_data AS d VALUES"
+      .. " ($1, 1) ON CONFLICT (id) DO UPDATE SET n = d.n + 1", key)
     if not count then
       return nil, message, code
     end
-    return tonumber((ask("SELECT n FROM data_" .. key:gsub("%W", ""))))
+    assert(count == 1, count)
+    local n = ask(("SELECT n FROM ct_data WHERE id = '%s'"):format(key))
+    return tonumber(n)
   end,
   finish = function(lease, key)
-    assert(lease:guard("DROP TABLE data_" .. key:gsub("%W", "")))
+    assert(lease:guard("DELETE FROM ct_data WHERE id = $1", key) == 1)
   end,
 }
 

@@ -1,6 +1,7 @@
 -- The PostgreSQL store when the network fails, or others lock its rows.
 
 local common = require "spec.postgres.common"
+local library = require "spec.support.library"
 local postgres = require "spec.support.postgres"
 local process = require "spec.support.process"
 local proxy = require "spec.support.proxy"
@@ -72,6 +73,41 @@ describe("with PostgreSQL in trouble,", function()
       end
     end
   end)
+
+  -- The thread is left behind (worker.c, W5).
+  it("a resolver that hangs keeps no caller, no close and no process",
+    function()
+      local dir = server.new_dir()
+      local path = library.build(dir, "resolver", [[
+        #include <netdb.h>
+        #include <unistd.h>
+        int getaddrinfo(const char *host, const char *port,
+                        const struct addrinfo *hints, struct addrinfo **out) {
+          (void)host, (void)port, (void)hints, (void)out;
+          sleep(120);
+          return EAI_AGAIN;
+        }
+      ]])
+      local status, out, err = process.run { timeout = 60, script = [[
+        local dlock = require "dlock"
+        local function hanging()
+          return assert(dlock.open { url = "postgres://hangs.example/db",
+            connect_timeout = 0.2, io_timeout = 0.2 })
+        end
+        local store = hanging()
+        print((select(3, store:try_lock "k")))
+        print((select(3, store:lock("k", { timeout = 0.3 }))))
+        print((select(3, store:ping())))
+        print(store:close(5))
+        left = hanging()
+        print((select(3, left:try_lock "k")))
+      ]], env = library.preload(path) }
+      server.remove_dir(dir)
+      assert.are.equal("", err)
+      assert.are.equal(0, status)
+      assert.are.equal("unavailable\nunavailable\nunavailable\ntrue\n"
+        .. "unavailable\n", out)
+    end)
 
   it("a wrong password: denied, and in no message", function()
     local store = open { url = (common.url:gsub(":sesame@", ":geheim@")) }

@@ -89,11 +89,12 @@ struct dlk_sql_try {
   struct dlk_timer timer;
   const struct dlk_error *trouble; /* kept: why there is no answer */
   int64_t pause;                   /* before the next attempt */
-  bool unsure;  /* an attempt of unknown outcome went before */
-  bool joins;   /* it may queue up */
-  bool placed;  /* a place in the queue stands on the server */
-  bool news;    /* a notice crossed a request */
-  bool listens; /* counted in store->listeners */
+  bool unsure;   /* an attempt of unknown outcome went before */
+  bool answered; /* the server said something */
+  bool joins;    /* it may queue up */
+  bool placed;   /* a place in the queue stands on the server */
+  bool news;     /* a notice crossed a request */
+  bool listens;  /* counted in store->listeners */
   int64_t place, rank, since;
 };
 

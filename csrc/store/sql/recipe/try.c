@@ -60,6 +60,10 @@ void dlk_sql_give_up(struct dlk_sql_try *t) {
   } else if (t->trouble &&
              (ending == DLK_TIMEOUT || ending == DLK_UNAVAILABLE)) {
     dlk_sql_done(t, t->trouble);
+  } else if (ending == DLK_TIMEOUT && !t->answered) {
+    dlk_error_set(&err, DLK_UNAVAILABLE, "'%s': it does not answer",
+                  t->store->conf.shown);
+    dlk_sql_done(t, &err);
   } else {
     dlk_sql_done_code(t, ending == DLK_OK ? DLK_UNAVAILABLE : ending);
   }
@@ -137,6 +141,7 @@ static void answered(struct dlk_sql_call *call) {
       trace_answer(t, call);
     if (call->verdict == DLK_SQL_GOOD) {
       dlk_error_drop(&t->trouble);
+      t->answered = true;
       t->pause = 0;
       t->step->answer(t, call);
     } else if (call->verdict == DLK_SQL_REFUSED) {

@@ -66,6 +66,11 @@ function STARTS.postgres()
     DLOCK_TEST_POSTGRES_SOCKET = one.unix }
 end
 
+function STARTS.mysql()
+  local one = start("mysql", { max_connections = 300 })
+  return { DLOCK_TEST_MYSQL = one.url, DLOCK_TEST_MYSQL_SOCKET = one.unix }
+end
+
 --- Starts that server or set of servers; { [variable] = where it is }.
 ---@param name string
 ---@return table<string, string>

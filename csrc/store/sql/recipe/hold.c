@@ -143,6 +143,7 @@ static const struct dlk_sql_step listening = {.statement = DLK_SQL_EXTEND,
 
 void dlk_sql_listen_op(struct dlk_sql_try *t) {
   dlk_sql_listen(t->store, &hold_of(t)->listens, true);
+  dlk_sql_heed(hold_of(t));
   dlk_sql_send(t, &listening);
 }
 

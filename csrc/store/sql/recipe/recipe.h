@@ -29,7 +29,10 @@ struct dlk_sql_store {
   struct dlk_sql_worker *workers[2];
   struct dlk_map tokens; /* of waits and holds: dlk_sql_hold.node */
   struct dlk_list tries, orphans;
-  size_t listeners; /* waits, and holds with on_revoke */
+  size_t listeners;      /* waits, and holds with on_revoke */
+  struct dlk_list heeds; /* holds that ask whether they are asked for */
+  struct dlk_timer heed;
+  bool heeding; /* such a request is under way */
   int64_t swept;
   struct dlk_timer stop;
 };
@@ -46,6 +49,8 @@ struct dlk_sql_hold {
   int64_t granted, min_end;   /* the server keeps it so long at least */
   bool renewing, broken;
   bool listens; /* counted in store->listeners */
+  bool heeds;   /* `heed` is in store->heeds */
+  struct dlk_list heed;
 };
 
 /* What a request without an answer means; see acquire.c. */
@@ -147,6 +152,11 @@ void dlk_sql_orphans_end(struct dlk_sql_store *s);
 int64_t dlk_sql_min_left(struct dlk_sql_hold *h);
 /* ns for which the server is to keep it: the ttl, or the rest of min_hold. */
 int64_t dlk_sql_span(struct dlk_sql_hold *h, int64_t ttl);
+
+/* ---- heed.c ---- */
+
+/* A hold with on_revoke, until its token is dropped. */
+void dlk_sql_heed(struct dlk_sql_hold *h);
 
 /* ---- hold.c ---- */
 

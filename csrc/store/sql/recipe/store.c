@@ -3,6 +3,7 @@
  *
  *   work.c     the two workers, notices, tokens and orphans
  *   try.c      one operation under way
+ *   heed.c     holds that ask whether they are asked for
  *   attach.c, hold.c, acquire.c, admin.c    the operations
  *
  * The loop's owner runs everything here. */
@@ -42,6 +43,7 @@ struct dlk_sql_store *dlk_sql_create(struct dlk_host *host,
   s->prefix = prefix;
   dlk_list_init(&s->tries);
   dlk_list_init(&s->orphans);
+  dlk_list_init(&s->heeds);
   return s;
 }
 
@@ -138,6 +140,7 @@ void dlk_sql_stop(void *store) {
     dlk_sql_done_code(t, DLK_CLOSED);
   }
   s->stopping = true;
+  s->host->timer_clear(s->host, &s->heed);
   dlk_sql_orphans_end(s);
   if (!s->workers[0] && !s->workers[1]) {
     s->host->stopped(s->host);

@@ -88,6 +88,9 @@ void dlk_sql_token_drop(struct dlk_sql_hold *h) {
   if (h->known)
     dlk_map_remove(&h->store->tokens, &h->node);
   h->known = false;
+  if (h->heeds)
+    dlk_list_remove(&h->heed);
+  h->heeds = false;
   if (h->store)
     dlk_sql_listen(h->store, &h->listens, false);
 }

@@ -105,9 +105,12 @@ local function print_config(request, settings, config)
 end
 
 local function print_schema(request, settings)
-  local schema = settings.schema
+  local named = {}
+  for _, name in ipairs { "schema", "tables" } do
+    named[name] = settings[name] and settings[name].value
+  end
   local text, message, code = require("dlock.store").schema(request.words[1],
-    schema and schema.value)
+    named)
   if not text then return failed(request, message, code) end
   out.say((text:gsub("\n$", "")))
   return finish(0)

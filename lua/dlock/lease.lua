@@ -210,8 +210,9 @@ function lease.wait_first(list, timeout)
   return results.of(ok, message, code)
 end
 
---- Returns a string that carries the lease (Redis, etcd, PostgreSQL). This
---- object gives the lease up. See [detach and attach](#detach-and-attach).
+--- Returns a string that carries the lease (Redis, etcd, PostgreSQL,
+--- MySQL). This object gives the lease up. See
+--- [detach and attach](#detach-and-attach).
 ---@nodiscard
 ---@return string|nil
 ---@return string? message
@@ -261,8 +262,8 @@ end
 
 --- Does a write in the same store, only if the lease is still ours, in one
 --- step: see [Redis](redis.md), [ZooKeeper](zookeeper.md),
---- [etcd](etcd.md), [Consul](consul.md), [PostgreSQL](postgres.md). On files
---- it is `unsupported`. `lost` when it was refused.
+--- [etcd](etcd.md), [Consul](consul.md), [PostgreSQL](postgres.md),
+--- [MySQL](mysql.md). On files it is `unsupported`. `lost` when it was refused.
 ---@param ... string|number
 ---@return any
 ---@return string? message
@@ -282,20 +283,32 @@ end
 
 local FENCE_SQL = {}
 
+-- The digits of its row's id, and the row's table.
+local function row_of(client, self)
+  return (client.prefix .. self.key):gsub(".", function(byte)
+    return ("%02x"):format(byte:byte())
+  end), self.mode == modes.exclusive and "key" or "hold"
+end
+
 -- FOR SHARE: a grant writes the row, so it waits for our COMMIT.
 function FENCE_SQL.postgres(client, self)
-  local id = (client.prefix .. self.key):gsub(".", function(byte)
-    return ("%02x"):format(byte:byte())
-  end)
+  local id, name = row_of(client, self)
   return ("SELECT 1 FROM %s.%s WHERE id = '\\x%s' AND fence = %.0f FOR SHARE")
-    :format(text.identifier(client.schema or "dlock"),
-      self.mode == modes.exclusive and "key" or "hold", id, self.fence)
+    :format(text.identifier(client.schema or "dlock"), name, id, self.fence)
+end
+
+-- MariaDB does not know FOR SHARE.
+function FENCE_SQL.mysql(client, self)
+  local id, name = row_of(client, self)
+  return ("SELECT 1 FROM `%s`.%s%s WHERE id = X'%s' AND fence = %.0f"
+    .. " LOCK IN SHARE MODE"):format(client.database:gsub("`", "``"),
+    client.tables or "dlock_", name, id, self.fence)
 end
 
 --- Returns a statement for the program's own transaction in the same database,
 --- as the last one before COMMIT. A row: the lock was given to nobody else, and
---- is not until the COMMIT. No row: ROLLBACK. See [PostgreSQL](postgres.md); it
---- is `unsupported` on other stores. No I/O.
+--- is not until the COMMIT. No row: ROLLBACK. See [PostgreSQL](postgres.md),
+--- [MySQL](mysql.md); it is `unsupported` on other stores. No I/O.
 ---@return string|nil
 ---@return string? message
 ---@return dlock.code? code unsupported

@@ -81,7 +81,8 @@ local TABLE = {
   db = { where = "open", own = true, type = "number", min = 0, max = 99999,
     integer = true },
   --- Stands before each key on the server; on ZooKeeper it is a path.
-  --- Default: `dlock:` on Redis, none on files and PostgreSQL, else `/dlock`
+  --- Default: `dlock:` on Redis, none on files, PostgreSQL and MySQL, else
+  --- `/dlock`
   prefix = { where = "open", type = "string", max_length = 256 },
   --- ZooKeeper, etcd (from 1), Consul (10 to 60): how long the locks of a dead
   --- holder stay held. Other stores ignore it.
@@ -100,6 +101,11 @@ local TABLE = {
   --- Default: `"dlock"`
   schema = { where = "open", own = true, type = "string", min_length = 1,
     max_length = 63 },
+  --- MySQL: how the names of dlock's tables and procedures begin. It is
+  --- `invalid` on other stores.
+  --- Default: `"dlock_"`
+  tables = { where = "open", own = true, type = "string", min_length = 1,
+    max_length = 32 },
   --- PostgreSQL: a second URL, past a pooler that passes no LISTEN. With
   --- `false` waiters ask again and again ([how](postgres.md#pgbouncer)). It is
   --- `invalid` on other stores.

@@ -346,7 +346,7 @@ function methods:once_per(key, seconds, fn, extra)
 end
 
 --- Makes a lease again from the string of `lease:detach()` (Redis, etcd,
---- PostgreSQL). See [detach and attach](#detach-and-attach).
+--- PostgreSQL, MySQL). See [detach and attach](#detach-and-attach).
 ---@param detached string
 ---@param opts? dlock.attach_options
 ---@nodiscard
@@ -370,8 +370,20 @@ CLASS.meta.__close = function(self) -- an error follows self
   methods.close(self)
 end
 
-local ROCKS = { zookeeper = true, etcd = true, consul = true, postgres = true }
-local SCHEMAS = { postgres = true }
+local ROCKS = { zookeeper = true, etcd = true, consul = true, postgres = true,
+  mysql = true }
+-- What stands before the names of a store's tables, for its SQL.
+local SCHEMAS = {}
+
+function SCHEMAS.postgres(sql, opts)
+  return (sql:gsub("dlock([.;])", function(mark)
+    return text.identifier(opts.schema or "dlock") .. mark
+  end))
+end
+
+function SCHEMAS.mysql(sql, opts)
+  return (sql:gsub("dlock_", function() return opts.tables end))
+end
 
 -- The table of the store's library. Lua takes a file that cannot be opened for
 -- a missing one, so descriptors are tried.
@@ -396,20 +408,19 @@ local function find_type(module, scheme)
     :format(scheme, why))
 end
 
---- The SQL that makes a store's tables, in a schema of that name.
+--- The SQL that makes a store's tables. opts: schema, tables.
 ---@return string|nil
 ---@return string? message
 ---@return dlock.code? code invalid, unsupported, unavailable
-function store.schema(module, name)
-  if not SCHEMAS[module] then
-    return fail("invalid", ("no store %s has a schema; there is postgres")
-      :format(text.quote(module)))
+function store.schema(module, opts)
+  local named = SCHEMAS[module]
+  if not named then
+    return fail("invalid", ("no store %s has a schema; there are postgres,"
+      .. " mysql"):format(text.quote(module)))
   end
   local kind, message, code = find_type(module, module)
   if not kind then return nil, message, code end
-  return (core.schema(kind):gsub("dlock([.;])", function(mark)
-    return text.identifier(name or "dlock") .. mark
-  end))
+  return named(core.schema(kind), opts)
 end
 
 local function own_options(where, opts)
@@ -489,6 +500,8 @@ function store.open(where, opts)
     shown = where.shown,
     module = where.module,
     schema = opts.schema,
+    tables = opts.tables,
+    database = where.database,
     io_timeout = io_timeout,
     base = options.defaults(opts),
     holds = reentrant.new(),

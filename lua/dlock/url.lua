@@ -58,6 +58,14 @@ local SCHEMES = {
   ["postgres+unix"] =
     { module = "postgres", hosts = 0, path = "socket", auth = true },
   ["postgresql"] = { same = "postgres" },
+  ["mysql"] = { module = "mysql", hosts = 1, path = "database", port = 3306 },
+  ["mysqls"] = { module = "mysql", hosts = 1, path = "database", port = 3306,
+    tls = true },
+  ["mysql+unix"] = { module = "mysql", hosts = 0, path = "socket_file",
+    auth = true },
+  ["mariadb"] = { same = "mysql" },
+  ["mariadbs"] = { same = "mysqls" },
+  ["mariadb+unix"] = { same = "mysql+unix" },
   ["file"] = { module = "file", hosts = 0, path = "file" },
   ["memory"] = { module = "file", hosts = 0, path = "none" },
 }
@@ -66,7 +74,7 @@ local KNOWN = "redis://host:6379, redis+unix:///socket,"
   .. " redis+sentinel://host1:26379,host2/master, redis+cluster://host1,host2,"
   .. " redlock://host1,host2,host3,"
   .. " zookeeper://host:2181, etcd://host:2379, consul://host:8500,"
-  .. " postgres://host:5432/database,"
+  .. " postgres://host:5432/database, mysql://host:3306/database,"
   .. " file:///directory, memory://"
 
 local ELSEWHERE = {
@@ -240,6 +248,15 @@ function PATHS.socket(path, shown)
   if not folder or database:find("^%.s%.PGSQL%.") then
     return "after :// follows the folder of the socket, then /<database>, as"
       .. " in " .. shown((database and path or "/run/postgresql") .. "/app")
+  end
+end
+
+-- MySQL's: a socket has a name that ends so.
+function PATHS.socket_file(path, shown)
+  local socket, database = path:match(SOCKET)
+  if not socket or database:find("%.sock$") then
+    return "after :// follows the socket, then /<database>, as in "
+      .. shown((database and path or "/run/mysqld/mysqld.sock") .. "/app")
   end
 end
 
@@ -420,7 +437,9 @@ local function read(scheme, rule, rest)
     return nil, problem
   end
   out.username, out.password = user, password
-  if rule.module == "postgres" then add_database(out) end
+  if rule.module == "postgres" or rule.module == "mysql" then
+    add_database(out)
+  end
   return out
 end
 

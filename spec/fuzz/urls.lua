@@ -30,6 +30,7 @@ local URLS = {
   "redis+sentinel://h1,h2:26379/name/0", "redis+sentinel://h1/m,h2/m",
   "zookeeper://h1:2181,h2,[fe80::1%25eth0]:1/app/x", "zk://u:S3cr3tX@h/%41",
   "zookeepers://h", "file:///var/lock/x", "file://localhost/x", "mysql://h",
+  "mysqls://u:S3cr3tX@h/shop", "mysql+unix://:S3cr3tX@/run/x.sock/shop",
   "postgres://u:S3cr3tX@h1,[::1]:5433/shop", "postgress://h/%41",
   "postgres+unix://:S3cr3tX@/run/.s.PGSQL.5433/shop",
   "", "://", "redis://", "file:///%zz",
@@ -124,7 +125,8 @@ local VALUES = { 0, 1, -1, 0.1, 1e9, 1 / 0, 0 / 0, true, false, "", "x",
 local NAMES = { "url", "ttl", "timeout", "renew", "prefix", "name", "host",
   "scope", "username", "password", "password_file", "io_timeout",
   "connect_timeout", "session_timeout", "max_hold", "min_hold", "id",
-  "schema", "listen", "on_event", "reentrant", "ttl_ms", 1, "fence_memory" }
+  "schema", "tables", "listen", "on_event", "reentrant", "ttl_ms", 1,
+  "fence_memory" }
 
 local function random_options(mutant, text)
   local opts = { url = text, password = SECRET }

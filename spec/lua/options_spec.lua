@@ -147,6 +147,7 @@ describe("options", function()
     end
     assert.is_falsy(check({ prefix = "", host = "blocking", name = "w-1",
       scope = "worker", on_event = print, id = "x", schema = "shop",
+      tables = "s_",
       listen = false }, "dlock.open"))
     assert.has_error(function() check({ listen = true }, "dlock.open") end)
   end)

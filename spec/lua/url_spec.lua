@@ -98,6 +98,11 @@ describe("the URL of a store", function()
     assert.are.equal("shop", p.database)
     assert.are.equal("postgress://a,b:5433/shop", p.shown)
     assert.are.equal("a b", parse("postgresql://h/a%20b").database)
+    p = parse("mysqls://u:p@a/shop")
+    assert.are.equal("mysql", p.module)
+    assert.is_true(p.tls)
+    assert.are.equal("shop", p.database)
+    assert.are.equal("mysql://a:33/s", parse("mariadb://a:33/s").shown)
     assert.is_true(parse("rediss+sentinel://a,b,c/m").tls)
     assert.are.equal("/m", parse("redis+sentinel://a,b/m").path)
     assert.are.equal("/m/2", parse("redis+sentinel://a,b/m/2").path)
@@ -122,6 +127,14 @@ describe("the URL of a store", function()
     assert.are.same({ { host = "/run/postgresql", port = 5433 } }, p.reach)
     assert.are.equal("/run/.s.PGSQL.99999",
       parse("postgres+unix:///run/.s.PGSQL.99999/shop").reach[1].host)
+  end)
+
+  it("takes MySQL's socket, then the database", function()
+    local p = parse("mysql+unix://u:p@/run/mysqld/mysqld.sock/shop")
+    assert.are.equal("shop", p.database)
+    assert.are.same({ { host = "/run/mysqld/mysqld.sock", port = 0 } }, p.reach)
+    assert.are.equal("mysql+unix:///s/shop", parse("mariadb+unix:///s/shop")
+      .shown)
   end)
 
   it("takes a second URL past a pooler", function()
@@ -219,15 +232,15 @@ describe("the URL of a store", function()
 
   it("knows no scheme without a store, and names those that there are",
     function()
-      for _, scheme in ipairs { "mysql", "mysqls", "mariadb", "http",
-          "rediss+unix", "redus" } do
+      for _, scheme in ipairs { "mysql+tls", "oracle", "http", "rediss+unix",
+          "redus" } do
         local message = refused(scheme .. "://h/x")
         assert.matches("no store has the scheme '" .. scheme:gsub("%p", "%%%0"),
           message)
         for _, known in ipairs { "redis://", "redis+unix:///",
             "redis+sentinel://", "redis+cluster://", "redlock://",
             "zookeeper://",
-            "postgres://", "file:///" } do
+            "postgres://", "mysql://", "file:///" } do
           assert.is_truthy(message:find(known, 1, true), message)
         end
       end
@@ -335,6 +348,11 @@ describe("the URL of a store", function()
     ["postgres+unix:///run/postgresql/.s.PGSQL.5432"] =
       "postgres+unix:///run/postgresql/.s.PGSQL.5432/app",
     ["postgres+unix://h/shop"] = "postgres+unix:///h/shop",
+    ["mysql://h"] = "mysql://h/app",
+    ["mysql://h1,h2/shop"] = "one",
+    ["mysql+unix:///run/mysqld/mysqld.sock"] =
+      "mysql+unix:///run/mysqld/mysqld.sock/app",
+    ["mysql+unix:///shop"] = "mysql+unix:///run/mysqld/mysqld.sock/app",
     -- paths of this machine
     ["file://var/lock"] = "file:///var/lock",
     ["file:var/lock"] = "file:///",

@@ -79,6 +79,8 @@ words.options = {
     help = "whether to log in to ZooKeeper by SASL" },
   { name = "--schema", takes = "NAME", open = "schema",
     help = "the schema of dlock's tables in PostgreSQL (dlock)" },
+  { name = "--tables", takes = "NAME", open = "tables",
+    help = "how the names of dlock's tables in MySQL begin (dlock_)" },
   { name = "--listen", takes = "URL or off", kind = "listen", open = "listen",
     help = "where PostgreSQL wakes us, past a pooler" },
   { name = "--connect-timeout", takes = "DURATION", kind = "duration",
@@ -193,10 +195,11 @@ Nothing is printed: the status is 0 when the holder is asked.]] },
   { name = "ping", usage = "", words = { 0, 0 }, options = "json",
     help = "print the round trip to the store" },
   { name = "schema", usage = "STORE", words = { 1, 1 }, options = "",
-    help = "print the SQL that makes the tables of a store: postgres",
+    help = "print the SQL that makes the tables of a store: postgres, mysql",
     more = [[
-It is for an administrator, as in dlock schema postgres | psql DATABASE. A user
-that may create a schema needs no such thing. --schema gives it another name.
+It is for an administrator, as in dlock schema postgres | psql DATABASE or
+dlock schema mysql | mysql DATABASE. A user that may create a schema, or tables
+and procedures, needs no such thing. --schema and --tables give other names.
 ]] },
   { name = "config", usage = "", words = { 0, 0 }, options = "json",
     help = "print the settings that count, and where each stands" },

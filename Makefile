@@ -4,7 +4,7 @@
 #   make demo, fresh, test, test-next, shaken, lint, asan, tsan, bench,
 #   bench-peers, mutants, torture, failover, fuzz, sim, all-night, env, deps, dist, site    see .ci/
 #   make install, install-zookeeper, install-etcd, install-consul,
-#   install-postgres, install-tls, uninstall, clean    PREFIX, DESTDIR; removes what install has put there; the build
+#   install-postgres, install-mysql, install-tls, uninstall, clean    PREFIX, DESTDIR; removes what install has put there; the build
 
 LUA ?= lua5.4
 BUILD ?= build
@@ -25,8 +25,7 @@ TLS ?= $(if $(filter redis etcd,$(STORES)),tls)
 LIBRARIES = $(STORES:%=store/%) $(TLS)
 
 pkg = $(shell $(PKG_CONFIG) $(1) 2>/dev/null)
-silent = $(findstring s,$(filter-out -%,$(firstword $(MAKEFLAGS))))
-quiet = $(if $(V),,@$(if $(silent),,echo '  $(1) $(@:$(BUILD)/%=%)' &&))
+quiet = $(if $(V),,@$(if $(findstring s,$(filter-out -%,$(firstword $(MAKEFLAGS)))),,echo '  $(1) $(@:$(BUILD)/%=%)' &&))
 ifneq ($(filter-out env deps demo dist uninstall $(GOALS) clean,$(or $(MAKECMDGOALS),all)),)
 LUA_CFLAGS := $(or $(LUA_CFLAGS),$(call pkg,--cflags $(LUA_NAME)))
 UV_CFLAGS := $(or $(UV_CFLAGS),$(call pkg,--cflags libuv))
@@ -34,15 +33,15 @@ UV_LIBS := $(or $(UV_LIBS),$(call pkg,--libs libuv),-luv)
 HIREDIS_CFLAGS := $(or $(HIREDIS_CFLAGS),$(call pkg,--cflags hiredis))
 HIREDIS_LIBS := $(or $(HIREDIS_LIBS),$(call pkg,--libs hiredis),-lhiredis)
 LIBPQ_CFLAGS := $(or $(LIBPQ_CFLAGS),$(call pkg,--cflags libpq))
+LIBMARIADB_CFLAGS := $(or $(LIBMARIADB_CFLAGS),$(call pkg,--cflags libmariadb))
 endif
 
-WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
-  -Wconversion $(WERROR)
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wconversion $(WERROR)
 BASE := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DTHREADED \
   -fvisibility=hidden -fPIC -pthread -Icsrc -I$(BUILD)/gen
 # Others' headers as system headers: our warnings are not for them.
 INCLUDES = $(patsubst -I%,-isystem %,$(filter-out -I/usr/include,$(LUA_CFLAGS) \
-  $(UV_CFLAGS) $(HIREDIS_CFLAGS) $(ZOOKEEPER_CFLAGS) $(NGHTTP2_CFLAGS) $(CURL_CFLAGS) $(JANSSON_CFLAGS) $(LIBPQ_CFLAGS) $(OPENSSL_CFLAGS)))
+  $(UV_CFLAGS) $(HIREDIS_CFLAGS) $(ZOOKEEPER_CFLAGS) $(NGHTTP2_CFLAGS) $(CURL_CFLAGS) $(JANSSON_CFLAGS) $(LIBPQ_CFLAGS) $(LIBMARIADB_CFLAGS) $(OPENSSL_CFLAGS)))
 COMPILE = $(CC) $(BASE) $(WARN) $(INCLUDES) $(CPPFLAGS) $(CFLAGS) -MMD -MP
 LINK = $(CC) -shared -pthread -Wl,-z,nodelete -Wl,-z,now -Wl,-z,relro -Wl,--as-needed $(CFLAGS) $(LDFLAGS)
 LIBS_redis = $(HIREDIS_LIBS)
@@ -56,7 +55,8 @@ ROOMS_store/etcd = net $(SESSION) store/session/asks store/session/etcd
 LIBS_consul = $(or $(CURL_LIBS),-lcurl) $(or $(JANSSON_LIBS),-ljansson)
 ROOMS_store/consul = $(SESSION) store/session/asks store/session/consul
 LIBS_postgres = $(or $(LIBPQ_LIBS),-lpq)
-ROOMS_store/postgres = store/sql
+LIBS_mysql = $(or $(LIBMARIADB_LIBS),-lmariadb)
+$(foreach s,postgres mysql,$(eval ROOMS_store/$s = store/sql/client store/sql/recipe store/sql/$s))
 LIBS_tls = $(or $(OPENSSL_LIBS),-lssl -lcrypto)
 
 # What includes lua.h is compiled for each Lua; the rest once for all.
@@ -95,7 +95,7 @@ $(HEADERS):
 $(call objects,$(call room,store/redis)): $(BUILD)/gen/redis_scripts.h
 $(BUILD)/gen/redis_scripts.h: csrc/store/redis/embed.lua csrc/store/redis/sha1.lua $(SCRIPTS) | $(HEADERS)
 	$(call quiet,GEN) mkdir -p $(@D) && $(LUA) $< csrc/store/redis/scripts $@
-$(call objects,$(call room,store/sql)): $(BUILD)/gen/postgres_schema.h
+$(foreach s,postgres mysql,$(eval $(BUILD)/obj/csrc/store/sql/$s/$s.o: $(BUILD)/gen/$s_schema.h))
 $(BUILD)/gen/%_schema.h: csrc/store/sql/embed.lua csrc/store/sql/%/schema.sql | $(HEADERS)
 	$(call quiet,GEN) mkdir -p $(@D) && $(LUA) $^ $@
 -include $(shell find $(BUILD)/obj $(OUT)/obj -name '*.d' 2>/dev/null)
@@ -107,7 +107,7 @@ install uninstall:
 	ROOT='$(DESTDIR)' .ci/install $@ '$(OUT)' '$(DESTDIR)$(LUA_SHAREDIR)' \
 	  '$(DESTDIR)$(LUA_LIBDIR)' '$(DESTDIR)$(BINDIR)' \
 	  '$(if $(DATADIR),$(DESTDIR)$(DATADIR))' $(LIBRARIES)
-PARTS := install-zookeeper install-etcd install-consul install-postgres
+PARTS := install-zookeeper install-etcd install-consul install-postgres install-mysql
 $(PARTS): install-%: $(OUT)/dlock/store/%.so
 install-tls: $(OUT)/dlock/tls.so
 $(PARTS) install-tls:

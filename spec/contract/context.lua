@@ -44,7 +44,7 @@ local PATHS = { zookeeper = true, ["zookeeper-user"] = true, etcd = true,
 --- The prefix of a store that is given none.
 function context:default_prefix()
   local name = self.subject.name
-  return (name == "file" or name == "postgres") and ""
+  return (name == "file" or name == "postgres" or name == "mysql") and ""
     or PATHS[name] and "/dlock" or "dlock:"
 end
 

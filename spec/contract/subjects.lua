@@ -6,6 +6,7 @@ local core = require "dlock.core"
 local dlock = require "dlock"
 local engine = require "spec.support.engine"
 local etcd = require "spec.support.etcd"
+local mysql = require "spec.support.mysql"
 local postgres = require "spec.support.postgres"
 local redis = require "spec.support.redis"
 local server = require "spec.support.server"
@@ -423,6 +424,67 @@ on_postgres.guarded = {
   end,
 }
 
+local on_mysql = { name = "mysql", portable = true, hears_late = true }
+
+function on_mysql.url()
+  return shared.at("DLOCK_TEST_MYSQL")
+end
+
+local function ask_mysql(sql)
+  return mysql.ask(on_mysql.url(), sql)
+end
+
+local function digits(bytes)
+  return "X'" .. bytes:gsub(".", function(byte)
+    return ("%02x"):format(byte:byte())
+  end) .. "'"
+end
+
+function on_mysql.leftovers(part)
+  local found = ask_mysql(("SELECT HEX(id) FROM (SELECT id, until FROM"
+    .. " dlock_key UNION ALL SELECT id, until FROM dlock_hold UNION ALL"
+    .. " SELECT id, alive FROM dlock_wait) used WHERE LOCATE(%s, id) > 0"
+    .. " AND until > UTC_TIMESTAMP(6)"):format(digits(part)))
+  local keys = {}
+  for key in (found or ""):gmatch("%S+") do keys[#keys + 1] = key end
+  return keys
+end
+
+function on_mysql.waiters(key)
+  return tonumber(ask_mysql(("SELECT COUNT(*) FROM dlock_wait WHERE id = %s"
+    .. " AND alive > UTC_TIMESTAMP(6)"):format(digits(key)))) or 0
+end
+
+function on_mysql.buried(key, n)
+  buried(on_mysql, key, n)
+end
+
+--- How many rows a statement gives.
+function on_mysql.rows(sql)
+  local found = assert(ask_mysql(sql))
+  return select(2, found:gsub("[^\n]+", ""))
+end
+
+on_mysql.guarded = {
+  begin = function(_, key)
+    local name = key:gsub("%W", "")
+    assert(ask_mysql(("CREATE TABLE data_%s (n INT); INSERT INTO data_%s"
+      .. " VALUES (0)"):format(name, name)))
+  end,
+  write = function(lease, key)
+    local name = key:gsub("%W", "")
+    local count, message, code = lease:guard(("UPDATE data_%s SET n = n + 1")
+      :format(name))
+    if not count then
+      return nil, message, code
+    end
+    return tonumber((ask_mysql("SELECT n FROM data_" .. name)))
+  end,
+  finish = function(lease, key)
+    assert(lease:guard("DELETE FROM data_" .. key:gsub("%W", "")))
+  end,
+}
+
 local on_file = { name = "file" }
 
 function on_file.buried() end
@@ -501,5 +563,5 @@ function on_model.leftovers(prefix)
 end
 
 return { on_redis, on_rediss, on_zookeeper, on_file, on_sentinel, on_etcd,
-  on_redlock, on_consul, on_postgres,
+  on_redlock, on_consul, on_postgres, on_mysql,
   closed = on_closed, cluster = on_cluster, model = on_model }

@@ -1,0 +1,409 @@
+-- The MySQL store when the network, the server or rights fail, or others lock
+-- its rows.
+
+local common = require "spec.mysql.common"
+local mysql = require "spec.support.mysql"
+local process = require "spec.support.process"
+local proxy = require "spec.support.proxy"
+local server = require "spec.support.server"
+local steady = require "spec.support.steady"
+local uv = require "luv"
+
+local key, open, now = common.key, common.open, common.now
+local between, sessions = nil, {}
+
+local function through(opts)
+  between = between or proxy.start(common.url)
+  local all = { url = between.url }
+  for name, value in pairs(opts or {}) do all[name] = value end
+  return open(all)
+end
+
+local function session()
+  sessions[#sessions + 1] = mysql.connect(common.url)
+  return sessions[#sessions]
+end
+
+local function lock_row(of, k)
+  assert(of:run "BEGIN")
+  assert(of:run("SELECT 1 FROM dlock_key WHERE id = " .. common.literal(k)
+    .. " FOR UPDATE"))
+end
+
+local function code_of(_, _, code)
+  return code
+end
+
+describe("with MySQL in trouble,", function()
+  local function tear_down()
+    for _, one in ipairs(sessions) do one:close() end
+    sessions = {}
+    common.clean_up()
+    if between then between:stop() end
+    between = nil
+  end
+
+  local timed = steady(nil, tear_down)
+
+  setup(function()
+    local store = open()
+    assert(store:lock("make the schema")):release()
+    common.clean_up()
+  end)
+
+  -- ---- connecting ----
+
+  timed("nobody listens, no such name, nothing said: unavailable", function()
+    local port = server.free_port()
+    between = proxy.start(common.url)
+    between:hold("both")
+    for _, url in ipairs { "mysql://127.0.0.1:" .. port .. "/dlock",
+      "mysql://nowhere.invalid/dlock", between.url } do
+      local store = open { url = url, connect_timeout = 0.3, io_timeout = 0.3 }
+      for _, call in ipairs {
+        function() return store:ping() end,
+        function() return store:lock(key(), { timeout = 0.3 }) end,
+        function() return store:try_lock(key()) end,
+      } do
+        local start = now()
+        local ok, message, code = call()
+        assert.is_nil(ok)
+        assert.are.equal("unavailable", code, message)
+        assert.is_true(now() - start < 2, message)
+      end
+    end
+  end)
+
+  it("a wrong password: denied, and in no message", function()
+    local store = open { url = (common.url:gsub(":sesame@", ":geheim@")) }
+    local ok, message, code = store:ping()
+    assert.is_nil(ok)
+    assert.are.equal("denied", code, message)
+    assert.is_nil(message:find("geheim", 1, true))
+    assert.is_truthy(message:find("password", 1, true), message)
+    store = open { url = (common.url:gsub(":sesame@", ":@")) }
+    assert.are.equal("denied", code_of(store:ping()))
+  end)
+
+  it("no such database, or none that it may see: denied", function()
+    local store = open { url = (common.url:gsub("/dlock$", "/nowhere")) }
+    local _, message, code = store:ping()
+    assert.are.equal("denied", code, message)
+  end)
+
+  -- ---- lost requests and answers ----
+
+  it("an acquire whose answer is lost leaves one hold, and it is ours",
+    function()
+      local store, k = through(), key()
+      assert(store:ping())
+      between:cut_after(common.hex(k))
+      local lease = assert(store:lock(k, { timeout = 10 }))
+      assert.are.equal(1, common.rows(k))
+      assert.is_true(lease:held())
+      assert.are.equal(("%.0f"):format(lease.fence),
+        common.ask("SELECT fence FROM dlock_key WHERE id = $", k))
+      assert(lease:release())
+      assert.are.equal(0, common.rows(k))
+    end)
+
+  it("a try whose answer is lost leaves nothing", function()
+    local store, k = through(), key()
+    assert(store:ping())
+    between:cut_after(common.hex(k))
+    local lease, _, code = store:try_lock(k)
+    if lease then
+      assert(lease:release())
+    else
+      assert.are.equal("unavailable", code)
+    end
+    common.eventually(store, "nothing is left", function()
+      return common.rows(k) == 0
+    end)
+  end)
+
+  it("a request that is cut anywhere: one hold, and a release", function()
+    local store = through { io_timeout = 5 }
+    assert(store:ping())
+    for n = 0, 240, 16 do
+      local k = key()
+      between:cut_at("acquire1", n)
+      local lease, message = store:lock(k, { timeout = 10 })
+      assert(lease, ("%d bytes: %s"):format(n, message))
+      assert.are.equal(1, common.rows(k))
+      assert(lease:release())
+      assert.are.equal(0, common.rows(k))
+    end
+  end)
+
+  it("a statement that waits for a row when its connection goes", function()
+    local store, k = through { io_timeout = 5 }, key()
+    assert(store:lock(k)):release()
+    local other = session()
+    lock_row(other, k)
+    local peer = process.spawn { script = [[
+      local dlock = require "dlock"
+      local store = assert(dlock.open { url = arg[1], io_timeout = 5 })
+      assert(store:ping())
+      print "ready"
+      io.read()
+      local lease = assert(store:lock(arg[2], { timeout = 20 }))
+      print(("%.0f"):format(lease.fence))
+      io.read()
+      assert(lease:release())
+      print "end"
+    ]], args = { between.url, k } }
+    peer:expect "ready"
+    peer:write "\n"
+    common.eventually(store, "it waits for the row", function()
+      return common.ask("SELECT COUNT(*) FROM information_schema.PROCESSLIST"
+        .. " WHERE COMMAND = 'Query' AND TIME_MS > 200") == "1"
+    end)
+    between:close()
+    assert(other:run "COMMIT")
+    local _, fence = peer:expect("^(%d+)$", 20)
+    assert.are.equal(1, common.rows(k))
+    assert.are.equal(fence,
+      common.ask("SELECT fence FROM dlock_key WHERE id = $", k))
+    peer:write "\n"
+    peer:expect "end"
+    assert.are.equal(0, common.rows(k))
+    peer:close()
+  end)
+
+  it("a release whose answer is lost is settled", function()
+    local store, k = through { io_timeout = 5 }, key()
+    local lease = assert(store:lock(k))
+    between:cut_after("leave1")
+    assert.is_true(lease:release())
+    assert.are.equal(0, common.rows(k))
+  end)
+
+  it("an extension and a renewal whose answers are lost are asked again",
+    function()
+      local store, k = through { io_timeout = 5 }, key()
+      local lease = assert(store:lock(k, { ttl = 3 }))
+      between:cut_after("extend1")
+      assert(lease:extend())
+      between:cut_after("renew1")
+      assert(between:wait_for("renew1", { count = 2 }))
+      common.eventually(store, "it was renewed", function()
+        return store:stats().renewed > 0
+      end)
+      assert.is_true(lease:held())
+      assert(lease:release())
+    end)
+
+  it("a break, a revoke, a guarded write: unavailable, not repeated",
+    function()
+      local store, k = through { io_timeout = 5 }, key()
+      common.ask "CREATE TABLE IF NOT EXISTS cuts (n int)"
+      local lease = assert(store:lock(k))
+      for what, call in pairs {
+        guard1 = function()
+          return lease:guard("INSERT INTO cuts VALUES (1)")
+        end,
+        revoke1 = function() return store:revoke(k) end,
+        break1 = function() return store:break_lock(k) end,
+      } do
+        if what ~= "break1" then
+          between:cut_after(what)
+          local ok, message, code = call()
+          assert.is_nil(ok)
+          assert.are.equal("unavailable", code, message)
+          assert.is_truthy(message:find("may have been done", 1, true), message)
+        end
+      end
+      assert.are.equal("1", common.ask "SELECT count(*) FROM cuts")
+      between:cut_after("break1")
+      assert.are.equal("unavailable", code_of(store:break_lock(k)))
+      assert.are.equal(0, common.rows(k))
+      assert.are.equal("lost", code_of(lease:release()))
+      common.ask "DROP TABLE cuts"
+    end)
+
+  timed("a release that cannot be sent says unavailable, and is done later",
+    function()
+      local store, k = through { io_timeout = 0.5 }, key()
+      local lease = assert(store:lock(k))
+      between:refuse(true)
+      between:close()
+      local start = now()
+      assert.are.equal("unavailable", code_of(lease:release()))
+      assert.is_true(now() - start < 1.5)
+      between:refuse(false)
+      common.eventually(store, "it is free", function()
+        return common.rows(k) == 0
+      end)
+    end)
+
+  it("connections that swallow all are given up within io_timeout", function()
+    local store, k = through { io_timeout = 0.5 }, key()
+    assert(store:lock(k)):release()
+    between:hold("both", { sent = common.hex(k) })
+    assert.is_nil((store:lock(k .. "b", { timeout = 0.2 })))
+    assert(store:lock(key(), { timeout = 10 })):release()
+  end)
+
+  it("answers in pieces of any size say the same", function()
+    local store, k = through { io_timeout = 10 }, key()
+    for _, bytes in ipairs { 1, 7, 64 } do
+      between:trickle("down", bytes)
+      local lease = assert(store:lock(k, { timeout = 20 }))
+      assert.are.equal(1, #store:inspect(k).holders)
+      assert(lease:release())
+    end
+    between:trickle("down")
+  end)
+
+  -- ---- waits ----
+
+  it("a wait goes on through a new connection", function()
+    local store, other, k = through(), open(), key()
+    local lease = assert(other:lock(k))
+    local mutex = assert(store:mutex(k))
+    assert.are.equal("timeout", code_of(mutex:acquire { timeout = 0.3 }))
+    between:close()
+    assert(lease:release())
+    assert(mutex:acquire { timeout = 5 }):release()
+  end)
+
+  -- ---- rows that others lock ----
+
+  it("another's lock on a key's row: other keys and renewals go on", function()
+    local store, k, free = open(), key(), key()
+    local stuck = assert(store:lock(k .. "c", { ttl = 1 }))
+    local mine = assert(store:lock(k .. "b", { ttl = 1 }))
+    local theirs = assert(store:lock(k, { ttl = 20 }))
+    assert(store:lock(free)):release()
+    local other, more = session(), session()
+    lock_row(other, k)
+    lock_row(more, k .. "c") -- its renewal is due with mine
+    local renewed = store:stats().renewed
+    assert.are.equal("unavailable", code_of(theirs:release()))
+    assert(store:lock(free, { timeout = 10 })):release()
+    common.eventually(store, "renewals", function()
+      return store:stats().renewed > renewed + 1
+    end)
+    assert.is_true(mine:held())
+    assert.is_true(stuck:wait_lost(10))
+    assert(other:run "COMMIT")
+    assert(more:run "COMMIT")
+    common.eventually(store, "the release is done", function()
+      return common.rows(k) == 0
+    end)
+    assert(mine:release())
+  end)
+
+  it("another's lock on another key's row: nobody waits for it", function()
+    local store, k, locked = open(), key(), key()
+    assert(store:lock(locked)):release()
+    local other = session()
+    lock_row(other, locked)
+    assert(other:run("INSERT INTO dlock_hold (id, token, units, cap, fence,"
+      .. " until, since) VALUES (" .. common.literal(locked)
+      .. ", 'x', 1, 0, 1, UTC_TIMESTAMP(6) + INTERVAL 1 HOUR,"
+      .. " UTC_TIMESTAMP(6))"))
+    local start = now()
+    local lease = assert(store:lock(k, { ttl = 5 }))
+    assert(lease:extend())
+    assert(lease:guard("DO 1"))
+    assert(lease:downgrade())
+    assert(store:revoke(k))
+    assert(store:inspect(k))
+    assert(store:list(k))
+    assert(lease:detach())
+    assert(store:break_lock(k))
+    local two = assert(assert(store:semaphore(k, 3)):acquire())
+    assert(two:release())
+    assert.is_true(now() - start < 0.9, now() - start)
+    assert(other:run "ROLLBACK")
+  end)
+
+  it("a client that is stopped in the middle leaves no row locked", function()
+    local store, k = open(), key()
+    assert(store:lock(k)):release()
+    between = proxy.start(common.url)
+    for _, way in ipairs { "up", "down" } do
+      local stuck = process.spawn { script = [[
+        local dlock = require "dlock"
+        local store = assert(dlock.open { url = arg[1] })
+        assert(store:ping())
+        print "ready"
+        io.read()
+        store:lock(arg[2], { timeout = 30, ttl = 0.5, renew = false })
+      ]], args = { between.url, k } }
+      stuck:expect "ready"
+      local n = between:count("acquire1")
+      between:hold(way)
+      stuck:write "\n"
+      assert(between:wait_for("acquire1", { count = n + 1 }))
+      uv.kill(stuck.pid, "sigstop")
+      local start = now()
+      assert(store:lock(k, { timeout = 10 })):release()
+      assert.is_true(now() - start < 2, now() - start)
+      uv.kill(stuck.pid, "sigkill")
+      stuck:close()
+      between:discard(way)
+      between:close()
+    end
+  end)
+
+  -- ---- keys ----
+
+  it("keys of all bytes, exact, in lists too", function()
+    local store, base, leases = open(), key(), {}
+    for byte = 0, 255, 5 do
+      local k = base .. string.char(byte) .. "%_"
+      leases[k] = assert(store:lock(k))
+    end
+    local longest = base .. ("\255"):rep(512 - #base)
+    leases[longest] = assert(store:lock(longest))
+    local found = 0
+    for _, k in ipairs(assert(store:list(base))) do
+      assert.is_truthy(leases[k])
+      found = found + 1
+    end
+    assert.are.equal(53, found)
+    assert.are.same({ longest }, (store:list(longest)))
+    for _, lease in pairs(leases) do assert(lease:release()) end
+    assert.are.equal(0, #store:list(base))
+  end)
+
+  it("a guarded statement that fails is undone, in the server's words",
+    function()
+      local store, k = open(), key()
+      local lease = assert(store:lock(k))
+      for sql, words in pairs {
+        ["SELECT * FROM not_there"] = "not_there",
+        ["nonsense"] = "SQL syntax",
+        ["INSERT INTO dlock_key VALUES (1)"] = "Column count",
+      } do
+        local ok, message, code = lease:guard(sql)
+        assert.is_nil(ok)
+        assert.are.equal("invalid", code, message)
+        assert.is_truthy(message:find(words, 1, true), message)
+      end
+      assert.are.equal("invalid", code_of(lease:guard("SELECT ?", "a\0b")))
+      assert.are.equal(1, lease:guard("UPDATE dlock_key SET value ="
+        .. " CONCAT(?, ?) WHERE id = ?", "a", "'\"\\ä", k))
+      assert.are.equal("a'\"\\ä", store:inspect(k).holders[1].value)
+      assert(lease:release())
+      assert.are.equal("lost", code_of(lease:guard("DO 1")))
+    end)
+
+  it("a reader whose time is over writes nothing by a late guard", function()
+    local store, k = open(), key()
+    common.ask "CREATE TABLE IF NOT EXISTS late (n int)"
+    local lease = assert(assert(store:rwlock(k)):read()
+      :acquire { ttl = 20, renew = false })
+    assert.are.equal(1, lease:guard("INSERT INTO late VALUES (1)"))
+    common.ask("UPDATE dlock_hold SET until = UTC_TIMESTAMP(6) WHERE id = $",
+      k)
+    assert.is_true(lease:held())
+    assert.are.equal("lost",
+      code_of(lease:guard("INSERT INTO late VALUES (2)")))
+    assert.are.equal("1", common.ask "SELECT count(*) FROM late")
+    common.ask "DROP TABLE late"
+  end)
+end)

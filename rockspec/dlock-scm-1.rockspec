@@ -9,7 +9,7 @@ description = {
     Locks with fencing, first-come waiting and automatic renewal, on Redis (with
     Sentinel too) and on the files of one host. ZooKeeper and TLS are rocks of
     their own: dlock-zookeeper, dlock-etcd, dlock-consul, dlock-postgres,
-    dlock-tls.
+    dlock-mysql, dlock-tls.
   ]],
   homepage = "https://example.org/dlock", -- set at the first release
   license = "MIT",

@@ -5,7 +5,7 @@ import { readdirSync } from "node:fs"
 const GROUPS = [
   ["Start", ["choose", "cookbook", "howto", "command", "troubleshooting", "coming_from",
     "comparison"]],
-  ["Stores", ["redis", "cluster", "redlock", "zookeeper", "etcd", "consul", "postgres", "file",
+  ["Stores", ["redis", "cluster", "redlock", "zookeeper", "etcd", "consul", "postgres", "mysql", "file",
     "fallback", "availability"]],
   ["Hosts", ["openresty", "loops"]],
   ["Promises", ["guarantees", "operating", "security", "faults", "reliability",
@@ -34,7 +34,7 @@ for (const file of readdirSync("docs")) {
 
 export default {
   title: "dlock",
-  description: "Distributed locks for Lua: Redis, ZooKeeper, etcd, Consul, PostgreSQL, files",
+  description: "Distributed locks for Lua: Redis, ZooKeeper, etcd, Consul, PostgreSQL, MySQL, files",
   ignoreDeadLinks: [/^\.?\/.*\.(lua|conf)$/, /\/run$/], // check.mjs looks at files
   // Headings have the names that they have where Markdown is usually shown.
   markdown: { config: asFence, languageAlias: { cron: "sh", conf: "ini" }, anchor: { slugify: (text) => text.trim().toLowerCase()

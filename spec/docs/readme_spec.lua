@@ -20,8 +20,9 @@ end
 -- The pages whose ```lua blocks are programs.
 local PROGRAMS = { "README.md", "docs/howto.md", "docs/fallback.md",
   "docs/redis.md", "docs/cluster.md", "docs/redlock.md", "docs/zookeeper.md",
-  "docs/etcd.md", "docs/consul.md", "docs/postgres.md", "docs/file.md",
-  "docs/loops.md", "docs/troubleshooting.md", "docs/cookbook.md" }
+  "docs/etcd.md", "docs/consul.md", "docs/postgres.md", "docs/mysql.md",
+  "docs/file.md", "docs/loops.md", "docs/troubleshooting.md",
+  "docs/cookbook.md" }
 
 -- Who runs, or looks at, the blocks that are none.
 local ELSEWHERE = {
@@ -47,6 +48,7 @@ local ELSEWHERE = {
   ["docs/security.md: "] = "contract/subjects gives these rights to users",
   ["docs/zookeeper.md: "] = "here, below: the name of a node",
   ["docs/consul.md: "] = "consul/faults_spec: names of keys",
+  ["docs/mysql.md: sql"] = "mysql/faults_spec, in MariaDB",
   ["docs/postgres.md: sql"] = "postgres/page_spec, in PostgreSQL",
   ["docs/etcd.md: "] = "etcd/units_spec: names of keys",
 }
@@ -78,6 +80,7 @@ describe("pages:", function()
       etcd = shared.at("DLOCK_TEST_ETCD"),
       consul = shared.at("DLOCK_TEST_CONSUL"),
       postgres = shared.at("DLOCK_TEST_POSTGRES"),
+      mysql = shared.at("DLOCK_TEST_MYSQL"),
     })
   end
 
@@ -288,7 +291,8 @@ describe("pages:", function()
     local err = says("lua5.4", "CPPFLAGS=-nostdinc")
     assert.matches("apt%-get install pkg%-config liblua5%.4%-dev libuv1%-dev "
       .. "libcurl4%-openssl%-dev libjansson%-dev libnghttp2%-dev "
-      .. "libpq%-dev libhiredis%-dev libzookeeper%-mt%-dev libssl%-dev\n", err)
+      .. "libmariadb%-dev libpq%-dev libhiredis%-dev libzookeeper%-mt%-dev "
+      .. "libssl%-dev\n", err)
     assert.is_nil(err:find("fatal error", 1, true), err)
     assert.is_nil(says("lua5.4", "CPPFLAGS=-nostdinc", "STORES=file")
       :find("hiredis-dev", 1, true))

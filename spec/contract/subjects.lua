@@ -465,23 +465,30 @@ function on_mysql.rows(sql)
   return select(2, found:gsub("[^\n]+", ""))
 end
 
+--- The lock is deleted by somebody else.
+function on_mysql.delete(key)
+  assert(ask_mysql("DELETE FROM dlock_key WHERE id = " .. digits(key)))
+end
+
+local function make_mysql_data()
+  assert(ask_mysql("CREATE TABLE IF NOT EXISTS ct_data"
+    .. " (id VARBINARY(600) PRIMARY KEY, n INT)"))
+end
+
 on_mysql.guarded = {
-  begin = function(_, key)
-    local name = key:gsub("%W", "")
-    assert(ask_mysql(("CREATE TABLE data_%s (n INT); INSERT INTO data_%s"
-      .. " VALUES (0)"):format(name, name)))
-  end,
+  begin = make_mysql_data,
   write = function(lease, key)
-    local name = key:gsub("%W", "")
-    local count, message, code = lease:guard(("UPDATE data_%s SET n = n + 1")
-      :format(name))
+    make_mysql_data()
+    local count, message, code = lease:guard("INSERT INTO ct_data VALUES"
+      .. " (?, 1) ON DUPLICATE KEY UPDATE n = n + 1", key)
     if not count then
       return nil, message, code
     end
-    return tonumber((ask_mysql("SELECT n FROM data_" .. name)))
+    return tonumber((ask_mysql("SELECT n FROM ct_data WHERE id = "
+      .. digits(key))))
   end,
   finish = function(lease, key)
-    assert(lease:guard("DELETE FROM data_" .. key:gsub("%W", "")))
+    assert(lease:guard("DELETE FROM ct_data WHERE id = ?", key) == 1)
   end,
 }
 

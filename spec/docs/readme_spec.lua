@@ -48,7 +48,7 @@ local ELSEWHERE = {
   ["docs/security.md: "] = "contract/subjects gives these rights to users",
   ["docs/zookeeper.md: "] = "here, below: the name of a node",
   ["docs/consul.md: "] = "consul/faults_spec: names of keys",
-  ["docs/mysql.md: sql"] = "mysql/faults_spec, in MariaDB",
+  ["docs/mysql.md: sql"] = "mysql/server_spec, in MariaDB",
   ["docs/postgres.md: sql"] = "postgres/page_spec, in PostgreSQL",
   ["docs/etcd.md: "] = "etcd/units_spec: names of keys",
 }

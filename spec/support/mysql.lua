@@ -180,6 +180,17 @@ function mysql.ask(url, sql)
   return (out:gsub("\n$", ""))
 end
 
+--- The same of a script, from the client's input; true, or nil, message.
+function mysql.feed(url, script)
+  local p = process.spawn { command = client(url), stderr = "pipe" }
+  p:write(script)
+  p:close_stdin()
+  local status = p:wait(30)
+  p:close()
+  if status ~= 0 then return nil, p.err .. p.out end
+  return true
+end
+
 local function as_root(self)
   return ("mysql+unix://root@%s/dlock"):format(self.socket)
 end

@@ -293,8 +293,9 @@ end
 -- FOR SHARE: a grant writes the row, so it waits for our COMMIT.
 function FENCE_SQL.postgres(client, self)
   local id, name = row_of(client, self)
-  return ("SELECT 1 FROM %s.%s WHERE id = '\\x%s' AND fence = %.0f FOR SHARE")
-    :format(text.identifier(client.schema or "dlock"), name, id, self.fence)
+  return ("SELECT 1 FROM %s.%s WHERE id = decode('%s', 'hex') AND fence = %.0f"
+    .. " FOR SHARE"):format(text.identifier(client.schema or "dlock"), name, id,
+      self.fence)
 end
 
 -- MariaDB does not know FOR SHARE.

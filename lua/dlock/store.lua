@@ -418,6 +418,9 @@ function store.schema(module, opts)
     return fail("invalid", ("no store %s has a schema; there are postgres,"
       .. " mysql"):format(text.quote(module)))
   end
+  if opts.schema and not opts.schema:find("^[a-z_][a-z0-9_]*$") then
+    return fail("invalid", "a schema's name has small letters, digits and _")
+  end
   local kind, message, code = find_type(module, module)
   if not kind then return nil, message, code end
   return named(core.schema(kind), opts)
@@ -441,6 +444,12 @@ local function finish(client)
   client.engine:set_client(client) -- for leases
 end
 
+-- Names of tables make another store of the same database.
+local function id_of(shown, opts)
+  local name = opts.schema or opts.tables
+  return opts.id or shown .. (name and " " .. name or "")
+end
+
 -- A client on another's, which has and notes everything else.
 local function share(key, opts)
   local engine, hub = shared.find(key)
@@ -451,7 +460,7 @@ local function share(key, opts)
     engine = engine,
     base = options.defaults(opts),
     holds = reentrant.new(),
-    id = opts.id or hub.shown,
+    id = id_of(hub.shown, opts),
     mutex = false, -- see finish
   }
   finish(setmetatable(client, { __index = hub, __newindex = hub }))
@@ -509,7 +518,7 @@ function store.open(where, opts)
     on_event = opts.on_event,
     scope = opts.scope or options.default("scope"),
     pool = key, -- that of others with the same URL and options
-    id = opts.id or where.shown,
+    id = id_of(where.shown, opts),
     prefix = engine:prefix(),
   }
   client.hub = client

@@ -87,10 +87,9 @@ function text.of_word(s)
   end))
 end
 
---- A name in SQL, with quotes where it needs some.
+--- A name in SQL; all but our own may be a word of SQL's.
 function text.identifier(name)
-  return name:find("^[a-z_][a-z0-9_]*$") and name
-    or '"' .. name:gsub('"', '""') .. '"'
+  return name == "dlock" and name or '"' .. name:gsub('"', '""') .. '"'
 end
 
 function text.tenths(n)

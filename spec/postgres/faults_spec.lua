@@ -6,6 +6,7 @@ local postgres = require "spec.support.postgres"
 local process = require "spec.support.process"
 local proxy = require "spec.support.proxy"
 local server = require "spec.support.server"
+local shared = require "spec.support.shared"
 local steady = require "spec.support.steady"
 local uv = require "luv"
 
@@ -58,7 +59,9 @@ describe("with PostgreSQL in trouble,", function()
     between = proxy.start(common.url)
     between:hold("both")
     for _, url in ipairs { "postgres://127.0.0.1:" .. port .. "/dlock",
-      "postgres://nowhere.invalid/dlock", between.url } do
+      "postgres://nowhere.invalid/dlock", between.url,
+      (shared.at("DLOCK_TEST_REDIS"):gsub("^redis", "postgres") .. "/dlock") }
+    do
       local store = open { url = url, connect_timeout = 0.3, io_timeout = 0.3 }
       for _, call in ipairs {
         function() return store:ping() end,
@@ -108,6 +111,17 @@ describe("with PostgreSQL in trouble,", function()
       assert.are.equal("unavailable\nunavailable\nunavailable\ntrue\n"
         .. "unavailable\n", out)
     end)
+
+  it("an environment by which libpq would go elsewhere: invalid", function()
+    for _, name in ipairs { "PGHOSTADDR", "PGSERVICE" } do
+      local status, out, err = process.run { script = [[
+        print(require("dlock").open(arg[1]))
+      ]], args = { common.url }, env = { [name] = "127.0.0.2" } }
+      assert.are.equal("", err)
+      assert.are.equal(0, status)
+      assert.matches("^nil\t[^\n]*" .. name .. "[^\n]*\tinvalid\n$", out)
+    end
+  end)
 
   it("a wrong password: denied, and in no message", function()
     local store = open { url = (common.url:gsub(":sesame@", ":geheim@")) }

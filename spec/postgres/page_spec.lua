@@ -65,17 +65,30 @@ describe("docs/postgres.md", function()
 
   it("makes the schema by any name", function()
     local status, schema = process.run { file = "bin/dlock",
-      args = { "schema", "postgres", "--schema", "locks_2" } }
+      args = { "schema", "postgres", "--schema", "user" } }
     assert.equal(0, status)
     assert(as_dba(schema))
     assert.equal("3", as_dba("SELECT count(*) FROM pg_tables"
-      .. " WHERE schemaname = 'locks_2'"))
-    local store = assert(dlock.open { schema = "locks_2",
+      .. " WHERE schemaname = 'user'"))
+    local store = assert(dlock.open { schema = "user", -- a word of SQL's
       url = ("postgres://postgres:@127.0.0.1:%d/shop"):format(server[1].port) })
     finally(function() store:close(1) end)
     local lease = assert(store:lock("k"))
     assert.equal("1", as_dba(lease:fence_sql()))
     lease:release()
+    status = process.run { file = "bin/dlock", stderr = "pipe",
+      args = { "schema", "postgres", "--schema", "a; b" } }
+    assert.equal(64, status)
+  end)
+
+  it("has another lock of the same key in another schema", function()
+    local url = ("postgres://postgres:@127.0.0.1:%d/shop"):format(
+      server[1].port)
+    local one, two = assert(dlock.open(url)),
+      assert(dlock.open { url = url, schema = "other" })
+    finally(function() one:close(1) two:close(1) end)
+    local both = dlock.all { one:mutex "k", two:mutex "k" }
+    assert(both:acquire()):release()
   end)
 
   it("shows the fence of a lease as it is", function()

@@ -4,6 +4,7 @@
 local certificates = require "spec.support.certificates"
 local common = require "spec.postgres.common"
 local postgres = require "spec.support.postgres"
+local process = require "spec.support.process"
 local uv = require "luv"
 
 local key, open = common.key, common.open
@@ -21,7 +22,8 @@ describe("PostgreSQL with TLS", function()
 
   setup(function()
     made = certificates.make()
-    for _, name in ipairs { "client.key", "stranger.key" } do
+    for _, name in ipairs { "client.key", "stranger.key",
+      "locked.key" } do
       uv.fs_chmod(made:path(name), 384) -- 0600
     end
     server = postgres.start { tls = made, certificate = true }
@@ -46,6 +48,18 @@ describe("PostgreSQL with TLS", function()
     assert(lease:extend())
     assert.are.equal("timeout", select(3, store:lock(k, { timeout = 0.3 })))
     assert(lease:release())
+  end)
+
+  it("asks for no key's password at the terminal", function()
+    local where = tls("ca.crt", "client")
+    local status, out, err = process.run { timeout = 30, script = [[
+      print(require("dlock").open({ url = arg[1], io_timeout = 5, tls = {
+        cafile = arg[2], cert = arg[3], key = arg[4] } }):ping())
+    ]], args = { where.url, where.tls.cafile, where.tls.cert,
+      made:path "locked.key" } }
+    assert.are.equal("", err)
+    assert.are.equal(0, status)
+    assert.matches("private key[^\n]*\tdenied\n$", out)
   end)
 
   it("refuses others", function()

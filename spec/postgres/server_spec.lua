@@ -269,6 +269,9 @@ describe("a PostgreSQL server", function()
     assert(server:sql "ALTER ROLE dlock CONNECTION LIMIT 1")
     local lease = assert(store:lock("k", { ttl = 3, timeout = 10 }))
     assert.are.equal("timeout", code_of(store:lock("k", { timeout = 1 })))
+    -- A renewal then takes the connection that there is.
+    assert.is_nil((lease:wait_lost(4.5)))
+    assert.is_true(lease:held())
     assert(lease:release())
   end)
 

@@ -2,7 +2,9 @@
  *
  * P1  Of several hosts the first that takes writes is used; each gets its share
  *     of the time.
- * P2  All that libpq would take from the environment is given, but PGOPTIONS.
+ * P2  What libpq would take from the environment is given, or refused
+ *     (postgres.c), but for PGOPTIONS, PGTZ, and PGUSER and PGPASSWORD where
+ *     there is no user or password.
  * P3  Each session reads what is committed, whatever the role's default is: a
  *     statement that waited looks again. A pool's sessions are others' too, and
  *     stay as they are; there a call may be crossed (worker.c, W6).
@@ -62,7 +64,8 @@ static void give_tls(struct params *p, const struct dlk_sql_place *place) {
        place->key    ? place->key
        : place->cert ? place->cert
                      : "/nonexistent");
-  give(p, "sslpassword", place->key_password);
+  /* Without one it would ask at the terminal. */
+  give(p, "sslpassword", place->key_password ? place->key_password : "none");
   give(p, "sslcrl", "/nonexistent");
   give(p, "ssl_min_protocol_version",
        place->min_version && strcmp(place->min_version, "1.3") == 0
@@ -82,11 +85,20 @@ static void fail(const struct dlk_pg *pg, struct dlk_error *err,
   char state[6], words[256];
   dlk_pg_error_read(text, state, words, sizeof words);
   enum dlk_code code = DLK_UNAVAILABLE;
-  if (state[0])
+  /* PgBouncer has one state for all that it refuses. */
+  bool pool = strcmp(state, "08P01") == 0;
+  if (pool && strstr(words, "no such database"))
+    code = DLK_INVALID;
+  else if (pool && (strstr(words, "authentication failed") ||
+                    strstr(words, "no such user")))
+    code = DLK_DENIED;
+  else if (state[0])
     code = dlk_pg_error_find(state)->code;
   else if (PQconnectionNeedsPassword(pg->c) || strstr(text, "SSL") ||
-           strstr(text, "certificate") || strstr(text, "authentication") ||
-           strstr(text, "SASL") || strstr(text, "SCRAM"))
+           strstr(text, "certificate") || strstr(text, "private key") ||
+           strstr(text, "SASL") || strstr(text, "SCRAM") ||
+           (strstr(text, "authentication") &&
+            !strstr(text, "expected authentication request")))
     code = DLK_DENIED;
   dlk_error_set(err, code, "'%s': %s", pg->place->shown, words);
 }
@@ -168,6 +180,7 @@ static struct dlk_pg *open_one(struct dlk_sql_worker *w,
   give(&p, "passfile", "/nonexistent");
   give(&p, "application_name", "dlock");
   give(&p, "gssencmode", "disable");
+  give(&p, "channel_binding", "prefer");
   give(&p, "target_session_attrs", "any");
   give(&p, "keepalives", "1");
   give_tls(&p, place);

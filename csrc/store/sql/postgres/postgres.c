@@ -39,7 +39,15 @@ static enum dlk_code check(const struct dlk_conf *conf, const char *schema,
       "schema", "listen", "database", "tls", "tls_library", "insecure", NULL};
   static const char *const lacks[] = {"capath", "key_password_file",
                                       "server_name", "ciphers", "ciphersuites"};
+  /* libpq takes these from the environment, whatever it is given. */
+  static const char *const leads[] = {"PGHOSTADDR", "PGSERVICE"};
   char text[160];
+  for (size_t i = 0; i < sizeof leads / sizeof *leads; i++)
+    if (getenv(leads[i])) {
+      snprintf(text, sizeof text,
+               "the environment's %s would lead elsewhere: unset it", leads[i]);
+      return fail(err, DLK_INVALID, conf, text);
+    }
   if (!dlk_option_text(&conf->options, "database"))
     return fail(err, DLK_INVALID, conf,
                 "names no database, as in postgres://host/database");

@@ -240,9 +240,10 @@ static bool make_schema(struct dlk_sql_worker *w, struct dlk_pg *pg,
     call->verdict = DLK_SQL_REFUSED;
     dlk_error_set(&call->err, DLK_DENIED,
                   "'%s': dlock's schema %s is not there, and this user may not "
-                  "make it (%.100s); an administrator does: dlock schema "
-                  "postgres | psql",
-                  pg->place->shown, pg->place->schema, words ? words : "");
+                  "make it (%.100s); an administrator does: dlock --schema %s "
+                  "schema postgres | psql %s",
+                  pg->place->shown, pg->place->schema, words ? words : "",
+                  pg->place->schema, pg->place->database);
   } else if (!made) {
     dlk_error_set(&call->err, DLK_UNAVAILABLE, "'%s': %.250s", pg->place->shown,
                   words ? words : "the connection was lost");

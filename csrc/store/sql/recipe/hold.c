@@ -241,6 +241,9 @@ static void renewal_over(struct dlk_sql_hold *h,
 static void renewed(struct dlk_sql_call *call) {
   struct batch *b = call->who;
   bool good = call->verdict == DLK_SQL_GOOD;
+  if (b && !call->begun)
+    b->store->renews_on =
+        b->store->renews_on == DLK_SQL_B ? DLK_SQL_A : DLK_SQL_B;
   for (size_t row = 0; b && good && row < call->rows; row++) {
     uint64_t at = (uint64_t)dlk_sql_number(call, row, 0, INT64_MAX);
     if (at >= b->count || !b->holds[at])
@@ -264,7 +267,7 @@ static void renew_none(struct dlk_sql_store *s, struct dlk_lease *const *leases,
 
 void dlk_sql_renew(void *store, struct dlk_lease *const *leases, size_t count) {
   struct dlk_sql_store *s = store;
-  struct dlk_sql_worker *w = dlk_sql_worker_of(s, DLK_SQL_B);
+  struct dlk_sql_worker *w = dlk_sql_worker_of(s, s->renews_on);
   struct batch *b = calloc(1, sizeof *b + count * sizeof *b->holds);
   struct dlk_sql_call *call =
       b && w ? dlk_sql_call_new(DLK_SQL_RENEW, renewed, b) : NULL;

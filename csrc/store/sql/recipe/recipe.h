@@ -34,6 +34,7 @@ struct dlk_sql_store {
   struct dlk_timer heed;
   bool heeding; /* such a request is under way */
   int64_t swept;
+  int renews_on; /* the other worker after one that could not connect */
   struct dlk_timer stop;
 };
 

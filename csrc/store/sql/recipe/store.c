@@ -40,6 +40,7 @@ struct dlk_sql_store *dlk_sql_create(struct dlk_host *host,
   s->places[1] = own[1];
   s->deaf = deaf;
   s->hears = deaf ? 0 : -1;
+  s->renews_on = DLK_SQL_B;
   s->prefix = prefix;
   dlk_list_init(&s->tries);
   dlk_list_init(&s->orphans);

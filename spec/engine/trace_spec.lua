@@ -65,6 +65,9 @@ local ORDER = {
   postgres = { "engine request", "postgres send", "postgres answer",
     "postgres grant", "engine grant", "engine end", "engine request",
     "engine leave", "postgres send", "postgres answer", "engine end" },
+  mysql = { "engine request", "mysql send", "mysql answer", "mysql grant",
+    "engine grant", "engine end", "engine request", "engine leave",
+    "mysql send", "mysql answer", "engine end" },
   file = { "engine request", "file grant", "engine grant", "engine end",
     "engine request", "engine leave", "engine end" },
 }

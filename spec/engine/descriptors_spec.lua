@@ -122,7 +122,7 @@ local SCRIPT = [[
   end
   local election = store:election(key)
   if election:leader() then
-    check("wait_change", "timeout", election.wait_change, election, 0.02)
+    check("wait_change", "timeout", election.wait_change, election, 0.2)
   end
   check("release", "unavailable", lease.release, lease)
   all()

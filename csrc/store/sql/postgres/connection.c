@@ -89,14 +89,13 @@ static void fail(const struct dlk_pg *pg, struct dlk_error *err,
   bool pool = strcmp(state, "08P01") == 0;
   if (pool && strstr(words, "no such database"))
     code = DLK_INVALID;
-  else if (pool && (strstr(words, "authentication failed") ||
-                    strstr(words, "no such user")))
-    code = DLK_DENIED;
-  else if (state[0])
+  else if (state[0] && !(pool && (strstr(words, "authentication failed") ||
+                                  strstr(words, "no such user"))))
     code = dlk_pg_error_find(state)->code;
-  else if (PQconnectionNeedsPassword(pg->c) || strstr(text, "SSL") ||
-           strstr(text, "certificate") || strstr(text, "private key") ||
-           strstr(text, "SASL") || strstr(text, "SCRAM") ||
+  else if (state[0] || PQconnectionNeedsPassword(pg->c) ||
+           strstr(text, "SSL") || strstr(text, "certificate") ||
+           strstr(text, "private key") || strstr(text, "SASL") ||
+           strstr(text, "SCRAM") ||
            (strstr(text, "authentication") &&
             !strstr(text, "expected authentication request")))
     code = DLK_DENIED;

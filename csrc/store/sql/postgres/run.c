@@ -18,10 +18,12 @@ enum { TEXTS = 1009, BYTEAS = 1001, INT8S = 1016 };
 #define PARAMS_MAX 12
 
 /* %s: the schema in quotes. */
+static const char acquire[] =
+    "SELECT said, f, place, rank, rest, holder FROM"
+    " %s.acquire1($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12)";
 static const char *const statements[] = {
     [DLK_SQL_PING] = "SELECT to_regprocedure('%s.sweep1(bigint)') IS NULL",
-    [DLK_SQL_ACQUIRE] = "SELECT said, f, place, rank, rest, holder FROM "
-                        "%s.acquire1($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12)",
+    [DLK_SQL_ACQUIRE] = acquire,
     [DLK_SQL_LEAVE] = "SELECT held, was_asked FROM %s.leave1($1,$2,$3)",
     [DLK_SQL_EXTEND] = "SELECT rest, was_asked FROM %s.extend1($1,$2,$3,$4)",
     [DLK_SQL_RENEW] = "SELECT at, rest, was_asked FROM %s.renew1($1,$2,$3)",

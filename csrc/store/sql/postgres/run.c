@@ -32,8 +32,7 @@ static const char *const statements[] = {
     [DLK_SQL_REVOKE] = "SELECT held FROM %s.revoke1($1)",
     [DLK_SQL_DOWNGRADE] = "SELECT held FROM %s.downgrade1($1,$2)",
     [DLK_SQL_LOOK] = "SELECT fence, owner, rest FROM %s.look1($1)",
-    [DLK_SQL_INSPECT] = "SELECT what, units, cap, fence, rest, age, owner,"
-                        " value FROM %s.inspect1($1)",
+    [DLK_SQL_INSPECT] = "SELECT * FROM %s.inspect1($1)",
     [DLK_SQL_LIST] = "SELECT * FROM %s.list1($1,$2,$3,$4)",
     [DLK_SQL_GUARD] = "SELECT %s.guard1($1,$2,$3,$4)",
     [DLK_SQL_SWEEP] = "SELECT %s.sweep1($1)",

@@ -161,6 +161,7 @@ local CALLS = {
   ["lease:extend"] = on_lease "extend",
   ["lease:wait_lost"] = on_lease("wait_lost", 0),
   ["lease:detach"] = on_lease "detach",
+  ["lease:fence_sql"] = on_lease "fence_sql",
   ["lease:downgrade"] = on_lease "downgrade",
   ["lease:guard"] = on_lease("guard", "SET", "guarded", "1"),
   ["lease:on_lost"] = on_lease("on_lost", nothing),

@@ -113,7 +113,8 @@ describe("bad input:", function()
             redis = "redis://h", zookeeper = "zookeeper://h",
             ["redis+sentinel"] = "redis+sentinel://h/m",
             redlock = "redlock://a,b,c",
-            memory = "memory://",
+            memory = "memory://", mysql = "mysql://h/d",
+            postgres = "postgres://h/d",
           })[scheme] or scheme .. "://h"), message)
         end
       end

@@ -200,6 +200,39 @@ describe("with PostgreSQL in trouble,", function()
     end
   end)
 
+  -- Its memory is another lease's soon.
+  it("an attach that fails is none that a message could find", function()
+    between = proxy.start(common.url)
+    local p = process.spawn { script = [[
+      local dlock = require "dlock"
+      local store = assert(dlock.open { url = arg[1], io_timeout = 0.2 })
+      local strings, leases = {}, {}
+      for i = 1, 12 do
+        strings[i] = assert(assert(store:lock(arg[2] .. i)):detach())
+      end
+      print "detached"
+      io.read()
+      for _, one in ipairs(strings) do
+        assert(select(3, store:attach(one)) == "unavailable")
+      end
+      print "failed"
+      io.read()
+      for i = 1, 60 do
+        leases[i] = assert(store:lock(arg[2] .. "held" .. i, { timeout = 20 }))
+      end
+      for _, lease in ipairs(leases) do assert(lease:release()) end
+      print "released"
+    ]], args = { between.url, key() } }
+    p:expect "detached"
+    between:hold("both")
+    p:write "\n"
+    p:expect "failed"
+    between:release("both")
+    p:write "\n"
+    p:expect "released"
+    assert.are.equal(0, p:wait())
+  end)
+
   it("a statement that waits for a row when its connection goes", function()
     local store, k = through { io_timeout = 5 }, key()
     assert(store:lock(k)):release()

@@ -85,11 +85,12 @@ describe("a PostgreSQL server", function()
     local lease, message, code = store:try_lock "k"
     assert.is_nil(lease)
     assert.are.equal("denied", code, message)
-    assert.is_truthy(message:find("dlock schema", 1, true), message)
+    assert.is_truthy(message:find(
+      'dlock --schema "locks" schema postgres | psql dlock', 1, true), message)
     -- An administrator makes it.
     local psql = process.spawn { script = [[
       local store = require "dlock.store"
-      io.write(assert(store.schema("postgres", "locks")))
+      io.write(assert(store.schema("postgres", { schema = "locks" })))
     ]] }
     assert.are.equal(0, psql:wait(20))
     assert(server:sql(psql.out))

@@ -276,8 +276,11 @@ void dlk_my_run(struct dlk_sql_worker *w, void *connection,
       return;
     const struct dlk_my_error *e = dlk_my_error_find(bad);
     refused(my, call, e);
-    if (my->lost || !e->schema || made || !lacks_schema(w, my) ||
-        !make_schema(w, my, call))
+    /* Another program may have made it since. */
+    bool again = !my->lost && e->schema && !made;
+    if (again && lacks_schema(w, my))
+      again = make_schema(w, my, call);
+    if (!again || my->lost)
       return;
   }
 }

@@ -289,7 +289,11 @@ void dlk_pg_run(struct dlk_sql_worker *w, void *connection,
     const struct dlk_pg_error *e = dlk_pg_error_find(state);
     refused(pg, call, e, r);
     PQclear(r);
-    if (!e->schema || made || !lacks_schema(w, pg) || !make_schema(w, pg, call))
+    /* Another program may have made it since. */
+    bool again = e->schema && !made;
+    if (again && lacks_schema(w, pg))
+      again = make_schema(w, pg, call);
+    if (!again || pg->lost)
       return;
   }
 }

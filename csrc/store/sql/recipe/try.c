@@ -20,13 +20,12 @@ void dlk_sql_done(struct dlk_sql_try *t, const struct dlk_error *err) {
   dlk_sql_listen(s, &t->listens, false);
   dlk_list_remove(&t->entry);
   struct dlk_sql_hold *h = op->lease ? dlk_sql_hold_of(op->lease) : NULL;
-  if (h && h->waiting == t) {
+  bool gains = op->kind == DLK_OP_ACQUIRE || op->kind == DLK_OP_ATTACH;
+  enum dlk_code code = err ? err->code : DLK_OK;
+  if (h && h->waiting == t)
     h->waiting = NULL;
-    if (err && err->code != DLK_OK)
-      dlk_sql_token_drop(h);
-  } else if (h && err && err->code == DLK_LOST) {
+  if (h && code != DLK_OK && (gains || code == DLK_LOST))
     dlk_sql_token_drop(h);
-  }
   const struct dlk_error *trouble = t->trouble;
   t->trouble = NULL;
   s->host->done(s->host, op, err && err->code != DLK_OK ? err : NULL);

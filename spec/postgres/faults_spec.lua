@@ -6,7 +6,6 @@ local postgres = require "spec.support.postgres"
 local process = require "spec.support.process"
 local proxy = require "spec.support.proxy"
 local server = require "spec.support.server"
-local shared = require "spec.support.shared"
 local steady = require "spec.support.steady"
 local uv = require "luv"
 
@@ -59,9 +58,7 @@ describe("with PostgreSQL in trouble,", function()
     between = proxy.start(common.url)
     between:hold("both")
     for _, url in ipairs { "postgres://127.0.0.1:" .. port .. "/dlock",
-      "postgres://nowhere.invalid/dlock", between.url,
-      (shared.at("DLOCK_TEST_REDIS"):gsub("^redis", "postgres") .. "/dlock") }
-    do
+      "postgres://nowhere.invalid/dlock", between.url } do
       local store = open { url = url, connect_timeout = 0.3, io_timeout = 0.3 }
       for _, call in ipairs {
         function() return store:ping() end,
@@ -75,6 +72,30 @@ describe("with PostgreSQL in trouble,", function()
         assert.is_true(now() - start < 2, message)
       end
     end
+  end)
+
+  it("another program at that port: unavailable", function()
+    local p = process.spawn { script = [[
+      local uv = require "luv"
+      local tcp = uv.new_tcp()
+      tcp:bind("127.0.0.1", 0)
+      tcp:listen(8, function()
+        local client = uv.new_tcp()
+        tcp:accept(client)
+        client:read_start(function(_, data)
+          if not data then client:close() return end
+          client:write "HTTP/1.1 400 Bad Request\r\n\r\n"
+        end)
+      end)
+      print(tcp:getsockname().port)
+      uv.run()
+    ]] }
+    local store = open { io_timeout = 0.5,
+      url = "postgres://127.0.0.1:" .. p:read_line() .. "/dlock" }
+    local ok, message, code = store:ping()
+    assert.is_nil(ok)
+    assert.are.equal("unavailable", code, message)
+    assert.is_truthy(message:find("expected authentication", 1, true), message)
   end)
 
   -- The thread is left behind (worker.c, W5).

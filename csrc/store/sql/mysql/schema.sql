@@ -1,7 +1,7 @@
 -- dlock's tables and procedures in MariaDB 10.4, MySQL 5.7 or newer. dlock runs
 -- this by itself where its account may CREATE and CREATE ROUTINE; else a DBA
--- does: dlock schema mysql | mysql DATABASE. It may be run again. For other
--- names, replace each "dlock_".
+-- does: dlock schema mysql | mysql DATABASE. It may be run again, but on
+-- MySQL before 8.0.29. For other names, replace each "dlock_".
 --
 -- R1  The row of dlock_key is locked first, then rows of that key, and never
 --     rows of a second key. A statement that deletes or locks names a whole

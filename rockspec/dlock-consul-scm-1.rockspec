@@ -34,7 +34,6 @@ build = {
     BUILD = "build$(LUA_INCDIR)",
     UV_CFLAGS = "-I$(UV_INCDIR)",
     UV_LIBS = "-L$(UV_LIBDIR) -luv",
-    CURL_CFLAGS = "-I$(CURL_INCDIR)",
     CURL_LIBS = "-L$(CURL_LIBDIR) -lcurl",
     JANSSON_CFLAGS = "-I$(JANSSON_INCDIR)",
     JANSSON_LIBS = "-L$(JANSSON_LIBDIR) -ljansson",

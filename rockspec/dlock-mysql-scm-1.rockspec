@@ -33,7 +33,6 @@ build = {
     BUILD = "build$(LUA_INCDIR)",
     UV_CFLAGS = "-I$(UV_INCDIR)",
     UV_LIBS = "-L$(UV_LIBDIR) -luv",
-    LIBMARIADB_CFLAGS = "-I$(LIBMARIADB_INCDIR)",
     LIBMARIADB_LIBS = "-L$(LIBMARIADB_LIBDIR) -lmariadb",
     STORES = "mysql",
     TLS = "",

@@ -33,7 +33,6 @@ build = {
     BUILD = "build$(LUA_INCDIR)",
     UV_CFLAGS = "-I$(UV_INCDIR)",
     UV_LIBS = "-L$(UV_LIBDIR) -luv",
-    LIBPQ_CFLAGS = "-I$(LIBPQ_INCDIR)",
     LIBPQ_LIBS = "-L$(LIBPQ_LIBDIR) -lpq",
     STORES = "postgres",
     TLS = "",

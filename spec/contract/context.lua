@@ -90,11 +90,12 @@ function context:eventually(what, fn, timeout)
   error("never came true: " .. what, 2)
 end
 
---- Returns when n processes wait in the queue of key.
+--- Returns when n processes wait in the queue of key. A crowd takes a store
+--- that writes to a disk for each a while: 10 s for every hundred.
 function context:queued(key, n)
   self:eventually(n .. " waiters", function()
     return self.subject.waiters(key) >= n
-  end)
+  end, 10 * math.max(1, n / 100) * loop.patience)
 end
 
 --- Returns when the store has noticed its n-th loss (1): its callbacks are due,

@@ -297,7 +297,8 @@ function instance:kill()
   return self.server:kill()
 end
 
-function instance:terminate()
+--- Ends as an admin ends it, with a last snapshot where it keeps one.
+function instance:shut_down()
   return self.server:terminate()
 end
 

@@ -4,7 +4,7 @@
 -- ends with 1 when a promise of docs/guarantees.md was broken.
 -- usage: lua5.4 spec/torture/main.lua STORE SECONDS [SEED] [NAME=VALUE…]
 --   STORE      redis, redis-older, cluster, redlock, zookeeper, etcd, consul,
---              postgres, file
+--              postgres, mysql, file
 --   believe=S  workers go on believing in lost leases: the checker must see it
 --   twice=P    that part of the detached strings goes to two processes (0.2)
 --   only=KIND  no other faults than those of this kind (long-stop, …)
@@ -27,15 +27,15 @@ local uv = require "luv"
 
 local NEMESES = { redis = "redis", ["redis-older"] = "redis",
   cluster = "cluster", redlock = "redlock", zookeeper = "zookeeper",
-  etcd = "etcd", consul = "consul", postgres = "postgres",
+  etcd = "etcd", consul = "consul", postgres = "sql", mysql = "sql",
   file = "file" }
 -- What a busy machine may add to a call's bound. Nothing here is about speed.
 local SLACK = 5
 
 local function usage(text)
   io.stderr:write("torture: ", text, "\nusage: main.lua ",
-    "redis|redis-older|cluster|redlock|zookeeper|etcd|consul|postgres|file",
-    " SECONDS [SEED] [NAME=VALUE…]\n")
+    "redis|redis-older|cluster|redlock|zookeeper|etcd|consul|postgres|mysql|",
+    "file SECONDS [SEED] [NAME=VALUE…]\n")
   os.exit(64)
 end
 
@@ -226,7 +226,7 @@ print(("torture %s for %g s, seed %d"):format(args.store, args.seconds,
 local dir = server.new_dir()
 assert(uv.fs_mkdir(dir .. "/mail", 448))
 server.write_file(dir .. "/register", "")
-local nemesis = nemesis_type.start(dir, args.store == "redis-older")
+local nemesis = nemesis_type.start(dir, args.store)
 local ok, result = xpcall(torture, debug.traceback, args, nemesis, dir)
 local good = ok and report.print(result, args)
 if not ok then

@@ -4,45 +4,31 @@
 -- (`older`) with a snapshot from some seconds before it was killed.
 
 local core = require "dlock.core"
+local one_server = require "spec.torture.nemesis.one_server"
 local redis = require "spec.support.redis"
 local server = require "spec.support.server"
 
-local nemesis = { name = "redis", ttl = 1, io_timeout = 1, portable = true }
+local nemesis = one_server.new { name = "redis", calm = 8, calls = {
+  { name = "client kill", weight = 4, least = 0, most = 0 },
+  { name = "script flush", weight = 2, least = 0, most = 0 },
+} }
 
-nemesis.profile = {
-  workers = 8, calm = 8, gap = 0.6,
-  kinds = {
-    { name = "stop", weight = 3, least = 0.2, most = 1 },
-    { name = "long stop", weight = 5, least = 1.3, most = 3 },
-    { name = "kill", weight = 4, least = 0.1, most = 1 },
-    { name = "client kill", weight = 4, least = 0, most = 0, class = "calls" },
-    { name = "script flush", weight = 2, least = 0, most = 0,
-      class = "calls" },
-    { name = "server stop", weight = 2, least = 0.3, most = 2.5,
-      class = "server", rest = 1 },
-    { name = "server kill", weight = 2, least = 0.1, most = 1.5,
-      class = "server", rest = 2 },
-    { name = "server restart", weight = 1, least = 0.1, most = 1,
-      class = "server", rest = 2 },
-  },
-}
-
---- One on a private server. older: restarts bring back an older snapshot.
-function nemesis.start(dir, older)
-  local self = setmetatable({ dir = dir, older = older, excused = {} },
-    { __index = nemesis })
+--- One on a private server.
+function nemesis.start(dir, store)
+  local older = store == "redis-older"
+  local self = setmetatable({ dir = dir, older = older, excused = {} }, nemesis)
   local home = dir .. "/redis"
   assert(require("luv").fs_mkdir(home, 448))
   self.server = redis.start(older and {}
     or { appendonly = "yes", appendfsync = "always" }, home)
   self.url = self.server.url
-  self.snapshot = home .. "/dump.rdb"
+  self.snapshot = self.server.data .. "/dump.rdb"
   return self
 end
 
 -- Runs fn(client) if the server answers; a fault may have hit it before.
 local function ask(self, fn)
-  local client = self.up ~= false and self.server:connect()
+  local client = not self.down and self.server:connect()
   if client then
     fn(client)
     client:close()
@@ -86,19 +72,14 @@ end
 
 nemesis["server stop"] = function(self)
   keep(self)
-  self.up = false
-  self.server:pause()
+  one_server["server stop"](self)
 end
 
-nemesis["end server stop"] = function(self)
-  self.server:resume()
-  self.up = true
-end
-
-nemesis["server kill"] = function(self)
-  self.up = false
-  self.killed = core.now()
-  self.server:kill()
+for _, kind in ipairs { "server kill", "server restart" } do
+  nemesis[kind] = function(self)
+    self.killed = core.now()
+    one_server[kind](self)
+  end
 end
 
 -- Back, with what it had (or some time before); then two may hold until the
@@ -110,24 +91,13 @@ nemesis["end server kill"] = function(self)
       os.remove(self.snapshot)
     end
   end
-  self.server:start_again()
-  self.up = true
+  one_server["end server kill"](self)
   if self.older then
     table.insert(self.excused, { from = self.killed,
       to = core.now() + self.ttl })
   end
   keep(self)
 end
-
-nemesis["server restart"] = function(self)
-  self.up = false
-  self.killed = core.now()
-  self.server.server:terminate()
-end
-
-nemesis["end server restart"] = nemesis["end server kill"]
-
-function nemesis:heal() end
 
 --- The names on the server but those of the fences, once there are none or
 --- they have had their time.
@@ -136,10 +106,6 @@ function nemesis:leftovers()
   client:left_of("*", left)
   client:close()
   return left
-end
-
-function nemesis:stop()
-  self.server:stop()
 end
 
 return nemesis

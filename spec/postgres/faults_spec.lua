@@ -556,4 +556,17 @@ describe("with PostgreSQL in trouble,", function()
     assert.are.equal("1", common.ask "SELECT count(*) FROM late")
     common.ask "DROP TABLE late"
   end)
+
+  it("a session that forgets its prepared statements costs nothing", function()
+    local store, k = open(), key()
+    common.ask "CREATE TABLE IF NOT EXISTS known (name text)"
+    for _ = 1, 3 do assert(assert(store:lock(k)):release()) end
+    local lease = assert(store:lock(k))
+    assert.is_true(assert(lease:guard("INSERT INTO known SELECT name FROM"
+      .. " pg_prepared_statements WHERE statement LIKE '%acquire1%'")) == 1)
+    assert(lease:guard("DEALLOCATE ALL"))
+    assert(lease:release())
+    for _ = 1, 3 do assert(assert(store:lock(k)):release()) end
+    common.ask "DROP TABLE known"
+  end)
 end)

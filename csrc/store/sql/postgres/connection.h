@@ -6,9 +6,13 @@
 
 #include "store/sql/client/dialect.h"
 
+/* A statement that a connection runs a second time is prepared there. */
+enum dlk_pg_known { DLK_PG_NEW, DLK_PG_RAN, DLK_PG_PREPARED, DLK_PG_NEVER };
+
 struct dlk_pg {
   PGconn *c;
   const struct dlk_sql_place *place;
+  enum dlk_pg_known known[DLK_SQL_SWEEP + 1];
   bool lost;
   bool proxied; /* its number is not the server's: a pool is in between */
 };

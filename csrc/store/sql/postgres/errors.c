@@ -16,6 +16,7 @@ static const struct dlk_pg_error table[] = {
     {"08", DLK_SQL_NOT_DONE, DLK_UNAVAILABLE, true, false},
     {"28", DLK_SQL_REFUSED, DLK_DENIED, false, false},
     {"42501", DLK_SQL_REFUSED, DLK_DENIED, false, false},
+    {"26000", DLK_SQL_NOT_DONE, DLK_UNAVAILABLE, false, false}, /* run.c */
     {"42883", DLK_SQL_REFUSED, DLK_INVALID, false, true},  /* no function */
     {"3F000", DLK_SQL_REFUSED, DLK_INVALID, false, true},  /* no schema */
     {"42P01", DLK_SQL_REFUSED, DLK_INVALID, false, true},  /* no table */

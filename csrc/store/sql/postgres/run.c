@@ -1,6 +1,10 @@
 /* Runs a call: one statement in autocommit, which calls one function of
  * schema.sql. Values travel as parameters, bytes as they are.
  *
+ * A statement that runs for a second time on a connection is prepared: to parse
+ * and plan it costs as much as to run it. Behind a pool nothing is, since the
+ * next call may meet another server process.
+ *
  * If the functions are missing, the schema is made, once for all programs that
  * come at the same time (an advisory lock), and the call is run again. Only
  * where `sweep1`, the last of them, is missing: a guarded statement may lack a
@@ -183,6 +187,44 @@ static void refused(struct dlk_pg *pg, struct dlk_sql_call *call,
                 words ? words : "it refuses");
 }
 
+static void name_of(const struct dlk_sql_call *call, char name[32]) {
+  snprintf(name, 32, "dlock_%d", (int)call->statement);
+}
+
+/* Nothing that the call asks for. False: the connection is lost. */
+static bool prepare(struct dlk_sql_worker *w, struct dlk_pg *pg,
+                    const struct dlk_sql_call *call, const struct params *p,
+                    const char *text) {
+  enum dlk_pg_known *known = &pg->known[call->statement];
+  char name[32];
+  if (pg->proxied || *known == DLK_PG_PREPARED || *known == DLK_PG_NEVER)
+    return true;
+  if (*known == DLK_PG_NEW) {
+    *known = DLK_PG_RAN;
+    return true;
+  }
+  name_of(call, name);
+  PGresult *r = NULL;
+  if (PQsendPrepare(pg->c, name, text, p->count, p->types))
+    r = dlk_pg_await(w, pg,
+                     dlk_time_add(dlk_clock_now(), pg->place->io_timeout));
+  bool made = r && PQresultStatus(r) == PGRES_COMMAND_OK;
+  *known = made ? DLK_PG_PREPARED : DLK_PG_NEVER;
+  PQclear(r);
+  return r != NULL;
+}
+
+static bool send(struct dlk_pg *pg, const struct dlk_sql_call *call,
+                 const struct params *p, const char *text) {
+  char name[32];
+  if (pg->known[call->statement] != DLK_PG_PREPARED)
+    return PQsendQueryParams(pg->c, text, p->count, p->types, p->values,
+                             p->lengths, p->formats, 1) == 1;
+  name_of(call, name);
+  return PQsendQueryPrepared(pg->c, name, p->count, p->values, p->lengths,
+                             p->formats, 1) == 1;
+}
+
 static PGresult *ask(struct dlk_sql_worker *w, struct dlk_pg *pg,
                      struct dlk_sql_call *call) {
   struct params p = {.count = 0};
@@ -190,10 +232,10 @@ static PGresult *ask(struct dlk_sql_worker *w, struct dlk_pg *pg,
   PGresult *r = NULL;
   dlk_buf_addf(&text, statements[call->statement], pg->place->schema);
   dlk_buf_add(&text, "", 1);
-  if (make_params(&p, call) && !text.failed) {
+  if (make_params(&p, call) && !text.failed &&
+      prepare(w, pg, call, &p, text.data)) {
     call->sent = dlk_clock_now();
-    if (PQsendQueryParams(pg->c, text.data, p.count, p.types, p.values,
-                          p.lengths, p.formats, 1)) {
+    if (send(pg, call, &p, text.data)) {
       call->begun = true;
       r = dlk_pg_await(w, pg, dlk_time_add(call->sent, pg->place->io_timeout));
     }
@@ -289,9 +331,13 @@ void dlk_pg_run(struct dlk_sql_worker *w, void *connection,
     const struct dlk_pg_error *e = dlk_pg_error_find(state);
     refused(pg, call, e, r);
     PQclear(r);
+    /* A server process that lacks it, in spite of all. */
+    bool unknown = strcmp(e->state, "26000") == 0;
+    if (unknown)
+      pg->known[call->statement] = DLK_PG_NEVER;
     /* Another program may have made it since. */
-    bool again = e->schema && !made;
-    if (again && lacks_schema(w, pg))
+    bool again = (e->schema || unknown) && !made;
+    if (e->schema && again && lacks_schema(w, pg))
       again = make_schema(w, pg, call);
     if (!again || pg->lost)
       return;

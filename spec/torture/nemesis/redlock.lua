@@ -7,8 +7,10 @@ local uv = require "luv"
 local nemesis = { name = "redlock", ttl = 1, io_timeout = 1, portable = true,
   plain = true }
 
+-- The calms are long: without a queue nobody is promised a turn, and one who is
+-- unlucky among eight waits for several others.
 nemesis.profile = {
-  workers = 8, calm = 8, gap = 0.6,
+  workers = 8, calm = 16, gap = 0.6,
   kinds = {
     { name = "stop", weight = 3, least = 0.2, most = 1 },
     { name = "long stop", weight = 5, least = 1.3, most = 3 },

@@ -328,17 +328,4 @@ function lockable.mutex(client, key, opts)
   return lockable.new(CLASS, MUTEX, client, key, opts)
 end
 
----@class dlock.semaphore: dlock.lockable
----@field acquire fun(self: dlock.semaphore, opts?: dlock.permit_options):
---- dlock.lease|nil, string?, dlock.code?
----@field try_acquire fun(self: dlock.semaphore,
---- opts?: dlock.try_permit_options): dlock.lease|nil, string?, dlock.code?
-
-local SEMAPHORE = lockable.class "semaphore"
-
-function lockable.semaphore(client, key, permits, opts)
-  return lockable.new(SEMAPHORE, { name = "semaphore", mode = modes.semaphore,
-    units = 1, cap = permits }, client, key, opts)
-end
-
 return lockable

@@ -18,6 +18,7 @@ local reentrant = require "dlock.reentrant"
 local results = require "dlock.results"
 local rwlock = require "dlock.kinds.rwlock"
 local secure = require "dlock.secure"
+local semaphore = require "dlock.kinds.semaphore"
 local shared = require "dlock.shared"
 local stats = require "dlock.stats"
 local text = require "dlock.text"
@@ -147,7 +148,7 @@ function methods:semaphore(key, permits, opts)
   local bad = check(key, opts, "store:semaphore")
     or options.check_number(permits, "permits", "store:semaphore")
   if bad then return fail("invalid", bad) end
-  return lockable.semaphore(client, key, permits, opts)
+  return semaphore.new(client, key, permits, opts)
 end
 
 --- Makes an election on `key`.

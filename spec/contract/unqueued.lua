@@ -48,6 +48,7 @@ local function cases(t, it)
       refused("a reader", "use a mutex")(one[how](one))
       refused("permits", "key#1")(some[how](some))
     end
+    refused("permits", "redis://")(some:available())
     local lease = assert(rw:write():acquire())
     refused("downgrade", "use a mutex")(lease:downgrade())
     refused("guard", "check the fence")(lease:guard("SET", key, "x"))

@@ -314,10 +314,12 @@ describe("pages:", function()
     for name, value in pairs(dlock) do
       names[#names + 1] = type(value) == "function" and "dlock." .. name or nil
     end
-    local election = debug.getmetatable(assert(store:election("k"))).__index
-    for name in pairs(election) do
-      if not objects.mutex[name] then
-        names[#names + 1] = "election:" .. name
+    for kind, object in pairs { election = store:election("k"),
+        semaphore = store:semaphore("k", 2) } do
+      for name in pairs(debug.getmetatable(object).__index) do
+        if not objects.mutex[name] then
+          names[#names + 1] = kind .. ":" .. name
+        end
       end
     end
     for object, methods in pairs(objects) do

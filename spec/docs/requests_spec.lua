@@ -96,6 +96,10 @@ local function on_election(...)
   end, ...)
 end
 
+local function on_semaphore(...)
+  return on_object(function(key) return store:semaphore(key, 2) end, ...)
+end
+
 local function on_rwlock(...)
   return on_object(function(key) return store:rwlock(key) end, ...)
 end
@@ -152,6 +156,8 @@ local CALLS = {
   ["mutex:cancel"] = on_mutex "cancel",
   ["rwlock:read"] = on_rwlock "read",
   ["rwlock:write"] = on_rwlock "write",
+  ["semaphore:available"] = on_semaphore "available",
+  ["semaphore:resize"] = on_semaphore("resize", 3),
   ["election:campaign"] = on_election "campaign",
   ["election:leader"] = on_election "leader",
   ["election:wait_change"] = on_election("wait_change", 0),

@@ -73,6 +73,19 @@ describe("a hold in files, after attempts that failed,", function()
     assert(lease:release())
   end)
 
+  it("is counted beside 998 others, and not beside more", function()
+    local semaphore, leases = assert(a:semaphore("key", 2000)), {}
+    for i = 1, 999 do leases[i] = assert(semaphore:acquire()) end
+    assert.are.equal(1001, (c:semaphore("key", 2000):available()))
+    leases[1000] = assert(semaphore:acquire())
+    local count, message, code = c:semaphore("key", 2000):available()
+    assert.is_nil(count)
+    assert.are.equal("unsupported", code)
+    assert.matches("^unsupported: 'key' has 1000 holders", message)
+    assert.is_true(leases[1]:release())
+    assert.are.equal(1001, (c:semaphore("key", 2000):available()))
+  end)
+
   it("is shown beside others that share the key", function()
     local one = assert(a:semaphore("key", 5):acquire { permits = 2 })
     local two = assert(b:semaphore("key", 5):acquire { permits = 3,

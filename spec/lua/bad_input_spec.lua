@@ -324,12 +324,13 @@ describe("bad input:", function()
       for object, called in pairs {
         [store] = "store", [rw] = "rwlock", [dlock.canceller()] = "canceller",
         [lease] = "lease", [all] = "lease", [mutex] = "mutex",
-        [rw:read()] = "mutex", [store:semaphore("k", 2)] = "mutex",
+        [rw:read()] = "mutex", [store:semaphore("k", 2)] = "semaphore",
         [store:election("k")] = "election", [dlock.all { mutex }] = "mutex",
       } do
         local meta = debug.getmetatable(object)
         for name, fn in pairs(methods_of(object)) do
-          local general = called == "election" and mutex[name]
+          local general = (called == "election" or called == "semaphore")
+            and mutex[name]
           local shown = (general and "mutex" or called) .. ":" .. name
           wants_colon(shown, fn)
           for _, other in ipairs(others) do

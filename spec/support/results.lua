@@ -132,6 +132,15 @@ local ROWS = {
     function(e) return e.held_election:wait_change(0) end,
   },
 
+  ["semaphore:available"] = {
+    function(e) return e.semaphore:available() end,
+    function(e) return e.closed_semaphore:available() end,
+  },
+  ["semaphore:resize"] = {
+    function(e) return e.semaphore:resize(3) end,
+    function(e) return e.semaphore:resize(0) end,
+  },
+
   ["canceller:cancel"] = { function() return dlock.canceller():cancel() end },
   ["canceller:cancelled"] = {
     function() return dlock.canceller():cancelled() end,
@@ -294,6 +303,8 @@ local function environment(open, down, key)
   end
   e.mutex, e.other = store:mutex(key), store:mutex(key .. "-other")
   e.rwlock, e.election = store:rwlock(key .. "-rw"), store:election(key .. "-e")
+  e.semaphore, e.closed_semaphore = store:semaphore(key .. "-s", 2),
+    e.closed:semaphore(key, 2)
   e.held_election, e.closed_election = store:election(key),
     e.closed:election(key)
   return e

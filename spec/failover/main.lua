@@ -2,9 +2,10 @@
 -- after the other, under eight processes that take one lock again and again;
 -- three of them know one server each, the others all. Prints a row for each
 -- kind of loss; ends with 1 when a promise of docs/guarantees.md was broken.
--- On PostgreSQL the primary is killed and its standby promoted; only where
--- commits wait for it no grant is lost.
--- usage: lua5.4 spec/failover/main.lua zookeeper|etcd|consul|postgres ROUNDS
+-- On PostgreSQL and MariaDB the primary is killed and the one that follows it
+-- promoted; only where commits wait for that one no grant is lost.
+-- usage: lua5.4 spec/failover/main.lua STORE ROUNDS
+--   STORE: zookeeper, etcd, consul, postgres, mysql
 
 package.path = "./?.lua;" .. package.path
 
@@ -13,6 +14,7 @@ local core = require "dlock.core"
 local crowd = require "spec.zookeeper.crowd"
 local etcd = require "spec.support.etcd"
 local loop = require "spec.support.loop"
+local mysql_pair = require "spec.support.mysql_pair"
 local postgres = require "spec.support.postgres"
 local zk_ensemble = require "spec.support.zk_ensemble"
 
@@ -74,7 +76,7 @@ ON.consul = {
   ON.etcd[1], ON.etcd[2], ON.etcd[3],
 }
 
-local BEHIND = 3.5 -- seconds for which the standby hears nothing: over a ttl
+local BEHIND = 3.5 -- seconds for which the follower hears nothing: over a ttl
 
 local function fail_over(behind, synchronous)
   return function(two)
@@ -86,18 +88,26 @@ local function fail_over(behind, synchronous)
   end
 end
 
--- best_effort: two holders are counted, and no mistake.
-ON.postgres = {
-  start = function() return postgres.start { standbys = 1 } end,
-  ttl = 3, hold = 0.5, -- longer than a promotion
-  { name = "the primary killed", best_effort = true,
-    run = fail_over(nil, false) },
-  { name = "the primary killed, its standby behind", best_effort = true,
-    run = fail_over(BEHIND, false) },
-  { name = "the primary killed, commits wait", run = fail_over(nil, true) },
-  { name = "the primary killed, commits wait, its standby behind",
-    run = fail_over(BEHIND, true) },
-}
+-- Rows of a primary and what follows it. best_effort: two holders are counted,
+-- and no mistake.
+local function with_followers(start, follower)
+  return {
+    start = start, ttl = 3, hold = 0.5, -- longer than a promotion
+    { name = "the primary killed", best_effort = true,
+      run = fail_over(nil, false) },
+    { name = "the primary killed, its " .. follower .. " behind",
+      best_effort = true, run = fail_over(BEHIND, false) },
+    { name = "the primary killed, commits wait", run = fail_over(nil, true) },
+    { name = "the primary killed, commits wait, its " .. follower .. " behind",
+      run = fail_over(BEHIND, true) },
+  }
+end
+
+ON.postgres = with_followers(function()
+  return postgres.start { standbys = 1 }
+end, "standby")
+
+ON.mysql = with_followers(mysql_pair.start, "replica")
 
 -- The longest time without a new hold of anybody, for each round.
 local function pauses(starts, rounds)
@@ -161,7 +171,7 @@ local function count(three, loss, rounds, on)
   return report(loss, began, found)
 end
 
-local on = assert(ON[arg[1]], "which store? zookeeper, etcd, consul, postgres")
+local on = assert(ON[arg[1]], "which store? see the top")
 local rounds = assert(tonumber(arg[2]), "how many rounds?")
 io.stdout:setvbuf("line")
 print("| lost | times | holds | overlaps | falling fences | waits lost "

@@ -67,7 +67,9 @@ FLUSH PRIVILEGES;
 CREATE DATABASE dlock;
 CREATE USER dlock@'%%' IDENTIFIED BY '%s';
 GRANT ALL ON dlock.* TO dlock@'%%';
-]]):format(mysql.password)
+CREATE USER replica@'%%' IDENTIFIED BY '%s';
+GRANT REPLICATION SLAVE ON *.* TO replica@'%%';
+]]):format(mysql.password, mysql.password)
 
 local function make_template(dir)
   local conf = dir .. ".cnf"
@@ -131,7 +133,7 @@ end
 local function start(opts)
   local dir, port = server.new_dir(), server.free_port()
   local self = setmetatable({ dir = dir, port = port, socket = dir .. "/s.sock",
-    data = server.memory_dir(dir .. "/data"),
+    data = server.memory_dir(dir .. "/data"), opts = opts,
     url = ("%s://dlock:%s@127.0.0.1:%d/dlock"):format(
       opts.tls and "mysqls" or "mysql", mysql.password, port),
   }, mysql)
@@ -148,8 +150,9 @@ local function start(opts)
   return self
 end
 
---- Starts a server. opts: tls (certificates), binlog (writes one, in that
---- format), max_connections (100), conf (lines of its file).
+--- Starts a server, from which the user `replica` may replicate. opts: tls
+--- (certificates), binlog (writes one, in that format), max_connections (100),
+--- conf (lines of its file).
 function mysql.start(opts)
   return server.retry(function() return start(opts or {}) end)
 end
@@ -172,10 +175,10 @@ local function client(url, ...)
 end
 
 --- What the client says to this, as the user of `url`: a line for each row,
---- with tabs between columns; nil, message.
-function mysql.ask(url, sql)
+--- with tabs between columns; nil, message. More arguments are options.
+function mysql.ask(url, sql, ...)
   local status, out, err = process.run { timeout = 30,
-    command = client(url, "-e", sql) }
+    command = client(url, "-e", sql, ...) }
   if status ~= 0 then return nil, err .. out end
   return (out:gsub("\n$", ""))
 end
@@ -196,8 +199,8 @@ local function as_root(self)
 end
 
 --- The same as root, whatever rights there are.
-function mysql:sql(sql)
-  return mysql.ask(as_root(self), sql)
+function mysql:sql(sql, ...)
+  return mysql.ask(as_root(self), sql, ...)
 end
 
 --- A connection of its own, as the user of `url`: what it begins stays open.
@@ -256,6 +259,16 @@ end
 
 function mysql:restart()
   self:shut_down()
+  self:start_again()
+end
+
+--- Begins anew without data, with these lines in its file.
+function mysql:begin_anew(conf)
+  if server.alive(self.pid) then self:kill() end
+  run { "find", self.data, "-mindepth", "1", "-delete" }
+  copy_template(self.data)
+  self.opts.conf = conf
+  write_conf(self, self.opts)
   self:start_again()
 end
 

@@ -430,38 +430,8 @@ function member:follow(other)
   self:start_again()
 end
 
---- The one that takes writes; nil if there is none.
-function postgres:primary()
-  for _, one in ipairs(self) do
-    if server.alive(one.pid) and one:sql "SELECT pg_is_in_recovery()" == "f"
-    then
-      return one
-    end
-  end
-end
-
---- The primary is killed, the standby promoted in its place, and the first one
---- begins anew behind it. behind: what the primary commits in these seconds
---- before its end never gets there.
-function postgres:fail_over(behind)
-  local old = self:primary()
-  local new = old == self[1] and self[2] or self[1]
-  if behind then
-    new:hear_no_more()
-    loop.wait(behind, function() end)
-  end
-  old:kill()
-  new:promote()
-  old:follow(new)
-  new:wait_for_commits(self.opts.synchronous)
-end
-
---- True when a write is committed, which is tried for so long.
-function postgres:serves(seconds)
-  return loop.look(seconds, function()
-    local one = self:primary()
-    return one and one:sql "CREATE TABLE IF NOT EXISTS serves ()" ~= nil
-  end)
+function member:is_primary()
+  return self:sql "SELECT pg_is_in_recovery()" == "f"
 end
 
 function postgres:sql(sql) return self[1]:sql(sql) end
@@ -480,6 +450,7 @@ function postgres:stop()
 end
 
 members.define(member, postgres, launch)
+members.define_pair(postgres)
 
 --- SIGKILL to all of its processes, as when its machine goes.
 function member:kill()

@@ -1,6 +1,6 @@
 -- examples/sentinel/run, cluster/run, redlock/run, etcd/run, consul/run,
--- postgres/run and tls/run: they start servers with one command, the program
--- beside each of them, their end.
+-- postgres/run, mysql/run and tls/run: they start servers with one command, the
+-- program beside each of them, their end.
 local consul = require "spec.support.consul"
 local dlock = require "dlock"
 local eventually = require("spec.support.loop").eventually
@@ -89,15 +89,17 @@ describe("the example of", function()
     end)
   end
 
-  it("a PostgreSQL starts, serves, and leaves nothing", function()
-    postgres.let_in(dir)
-    local one = start("postgres", "^postgres://")
-    local out = run(one:expect("^lua5%.4 "))
-    assert.matches("^locked, fence %d+\npaid\nanother one holds it, fence %d+\n"
-      .. "undone: [^\n]*\npaid\n$", out)
-    assert.matches(SERVED, run(one:expect("^lua5%.4 "), 1))
-    finish(one)
-  end)
+  for name, what in pairs { postgres = "PostgreSQL", mysql = "MariaDB" } do
+    it("a " .. what .. " starts, serves, and leaves nothing", function()
+      postgres.let_in(dir)
+      local one = start(name, "^" .. name .. "://")
+      local out = run(one:expect("^lua5%.4 "))
+      assert.matches("^locked, fence %d+\npaid\nanother one holds it, fence "
+        .. "(%d+)\nundone\npaid\nwritten by %1\n$", out)
+      assert.matches(SERVED, run(one:expect("^lua5%.4 "), 1))
+      finish(one)
+    end)
+  end
 
   it("a Redis with TLS starts, serves, and leaves nothing", function()
     local one = start("tls", "^rediss://")

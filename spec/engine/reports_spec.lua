@@ -41,6 +41,16 @@ describe("the events of a connection", function()
     expect("connect", "disconnect", "connect")
   end)
 
+  for name, variable in pairs { PostgreSQL = "DLOCK_TEST_POSTGRES",
+    MySQL = "DLOCK_TEST_MYSQL" } do
+    it(("on %s: it comes, and goes, and comes"):format(name), function()
+      open(shared.at(variable), {})
+      expect("connect")
+      between:reset()
+      expect("connect", "disconnect", "connect")
+    end)
+  end
+
   it("on ZooKeeper: it goes and comes with one session", function()
     open(shared.at("DLOCK_TEST_ZOOKEEPER"), { session_timeout = 10 })
     expect("connect")

@@ -198,24 +198,27 @@ bool dlk_sql_wait(struct dlk_sql_worker *w, int fd, short events,
   }
 }
 
+static void tell(struct dlk_sql_worker *w, const char *kind, const char *why) {
+  char text[600];
+  snprintf(text, sizeof text, "%.200s: %s", w->place.shown, why);
+  dlk_sql_event(w, kind, text);
+}
+
 /* A connection that listened may live on at the server, which believes then
  * that we hear. */
 static void hang_up(struct dlk_sql_worker *w) {
   if (!w->connection)
     return;
-  if (w->place.listen && w->dialect->fd(w->connection) < 0)
+  bool lost = w->dialect->fd(w->connection) < 0;
+  if (lost && w->place.listen)
     w->lost = w->self;
+  else if (lost)
+    tell(w, "disconnect", "the connection was lost");
   w->dialect->close(w->connection);
   w->connection = NULL;
   w->self = (struct dlk_sql_peer){0};
   if (w->place.listen)
     add_note(w, NOTE_LISTENS, NULL, -1, "");
-}
-
-static void tell(struct dlk_sql_worker *w, const char *kind, const char *why) {
-  char text[600];
-  snprintf(text, sizeof text, "%.200s: %s", w->place.shown, why);
-  dlk_sql_event(w, kind, text);
 }
 
 static void end_lost(struct dlk_sql_worker *w, int64_t deadline) {
@@ -251,6 +254,8 @@ static bool connected(struct dlk_sql_worker *w) {
     return false;
   }
   w->pause = 0;
+  if (!w->place.listen)
+    tell(w, "connect", "connected");
   end_lost(w, dlk_time_add(w->tried, w->place.io_timeout));
   int heard = 0;
   if (w->place.listen && w->dialect->fd(w->connection) >= 0)

@@ -123,6 +123,29 @@ function costs.of_postgres(counters, per)
   return { writes = counters.writes / per }
 end
 
+--- Counters of a MariaDB (spec/support/mysql.lua), which counts these questions
+--- too. A transaction that writes takes two numbers, one that locks a row half
+--- as many.
+function costs.mysql(server)
+  local function ask()
+    return { received = tonumber(server:sql(
+        "SHOW GLOBAL STATUS LIKE 'Questions'"):match("%d+$")),
+      numbers = tonumber(server:sql("SHOW ENGINE INNODB STATUS"):match(
+        "Trx id counter (%d+)")) }
+  end
+  local own = -ask().received + ask().received
+  return function(after)
+    local counters = ask()
+    counters.received = counters.received - (after and own or 0)
+    return counters
+  end
+end
+
+function costs.of_mysql(counters, per)
+  return { requests = counters.received / per,
+    writes = counters.numbers / 2 / per }
+end
+
 --- The index of a Consul's log, by its URL: it counts no requests.
 function costs.consul(url)
   return function()

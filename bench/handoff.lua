@@ -153,25 +153,40 @@ function handoff.etcd(private)
   by_majority("etcd", private.url, "etcd")
 end
 
---- private: a server (spec/support/postgres.lua).
-function handoff.postgres(private)
-  local counters = costs.postgres(private)
-  handoff.compare("PostgreSQL", function(hold)
+-- floors: name and word; target: where the server is, as the floor takes it.
+local function by_hand(store, title, private, floors, ...)
+  local counters, of = costs[store](private), costs["of_" .. store]
+  local target, n = { ... }, select("#", ...)
+  handoff.compare(title, function(hold)
     local list = {}
-    for i, floor in ipairs { { "lease row, NOTIFY (C)", "handoff" },
-        { "FOR UPDATE (C)", "handoff-row" },
-        { "advisory lock (C)", "handoff-advisory" } } do
-      list[i] = { name = floor[1], program = function()
-        return programs.floor("postgres", private:conninfo(), floor[2], hold)
-      end }
+    for i, floor in ipairs(floors) do
+      target[n + 1], target[n + 2] = floor[2], hold
+      local program = programs.floor(store, (table.unpack or unpack)(target))
+      list[i] = { name = floor[1], program = function() return program end }
     end
-    list[4] = {}
-    list[4].name, list[4].program = worker(private.url, hold)
+    list[#list + 1] = {}
+    list[#list].name, list[#list].program = worker(private.url, hold)
     for _, contender in ipairs(list) do
-      contender.counters, contender.figures = counters, costs.of_postgres
+      contender.counters, contender.figures = counters, of
     end
     return list
   end)
+end
+
+--- private: a server (spec/support/postgres.lua).
+function handoff.postgres(private)
+  by_hand("postgres", "PostgreSQL", private,
+    { { "lease row, NOTIFY (C)", "handoff" },
+      { "FOR UPDATE (C)", "handoff-row" },
+      { "advisory lock (C)", "handoff-advisory" } }, private:conninfo())
+end
+
+--- private: a server (spec/support/mysql.lua).
+function handoff.mysql(private)
+  by_hand("mysql", "MariaDB", private,
+    { { "lease row, asked every 10 ms (C)", "handoff" },
+      { "FOR UPDATE (C)", "handoff-row" },
+      { "GET_LOCK (C)", "handoff-named" } }, private.port, private.password)
 end
 
 return handoff

@@ -115,22 +115,36 @@ function uncontended.etcd(private)
   of_majority("etcd", private.url, "etcd")
 end
 
---- private: a server (spec/support/postgres.lua). The floors are what people
---- write by hand.
-function uncontended.postgres(private)
-  local counters, list = costs.postgres(private), {}
-  for i, floor in ipairs { { "lease row (C)", "pairs" },
-      { "FOR UPDATE (C)", "row" }, { "advisory lock (C)", "advisory" } } do
-    list[i] = { name = floor[1], counters = counters,
-      figures = costs.of_postgres, program = function()
-        return programs.floor("postgres", private:conninfo(), floor[2])
-      end }
+-- On a database the floors are what people write by hand: name and word.
+-- target: where the server is, as the floor takes it.
+local function by_hand(store, title, private, floors, ...)
+  local counters, of = costs[store](private), costs["of_" .. store]
+  local list, target = {}, { ... }
+  for i, floor in ipairs(floors) do
+    target[select("#", ...) + 1] = floor[2]
+    local program = programs.floor(store, (table.unpack or unpack)(target))
+    list[i] = { name = floor[1], counters = counters, figures = of,
+      program = function() return program end }
   end
-  add_ours(list, private.url, counters, costs.of_postgres)
-  uncontended.compare("PostgreSQL, uncontended, 1 process", list, 1)
+  add_ours(list, private.url, counters, of)
+  uncontended.compare(title .. ", uncontended, 1 process", list, 1)
   uncontended.count(list)
-  uncontended.compare(("PostgreSQL, uncontended, %d processes, a key each")
-    :format(CROWD), list, CROWD)
+  uncontended.compare(("%s, uncontended, %d processes, a key each"):format(
+    title, CROWD), list, CROWD)
+end
+
+--- private: a server (spec/support/postgres.lua).
+function uncontended.postgres(private)
+  by_hand("postgres", "PostgreSQL", private, { { "lease row (C)", "pairs" },
+    { "FOR UPDATE (C)", "row" }, { "advisory lock (C)", "advisory" } },
+    private:conninfo())
+end
+
+--- private: a server (spec/support/mysql.lua).
+function uncontended.mysql(private)
+  by_hand("mysql", "MariaDB", private, { { "lease row (C)", "pairs" },
+    { "FOR UPDATE (C)", "row" }, { "GET_LOCK (C)", "named" } },
+    private.port, private.password)
 end
 
 --- private: a server (spec/support/consul.lua).

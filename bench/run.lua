@@ -1,7 +1,8 @@
 -- The part of bench/run that is not shell: what there is to measure, and the
 -- servers for it.
 -- usage: bench/run [STORE]… [PART]…      (default: all of both)
---   STORE   redis, redlock, zookeeper, etcd, consul, postgres, file
+--   STORE   redis, redlock, zookeeper, etcd, consul, postgres, mysql,
+--           file
 --   PART    pairs      uncontended pairs (bench/pairs.lua, redlock.lua)
 --           handoff   from holder to waiter (bench/handoff.lua)
 --           queue      many in the queue already (bench/queue.lua)
@@ -16,6 +17,7 @@ local consul = require "spec.support.consul"
 local etcd = require "spec.support.etcd"
 local figures = require "bench.figures"
 local handoff = require "bench.handoff"
+local mysql = require "spec.support.mysql"
 local postgres = require "spec.support.postgres"
 local process = require "spec.support.process"
 local programs = require "bench.programs"
@@ -30,7 +32,7 @@ local uncontended = require "bench.pairs"
 local zk = require "spec.support.zk"
 
 local STORES = { "redis", "redlock", "zookeeper", "etcd", "consul", "postgres",
-  "file" }
+  "mysql", "file" }
 local PARTS = { "pairs", "tls", "cluster", "handoff", "queue", "readers",
   "leases" }
 
@@ -91,6 +93,12 @@ local function on_postgres(private, wanted)
   if wanted.leases then memory("PostgreSQL", private.url) end
 end
 
+local function on_mysql(private, wanted)
+  if wanted.pairs then uncontended.mysql(private) end
+  if wanted.handoff then handoff.mysql(private) end
+  if wanted.leases then memory("MariaDB", private.url) end
+end
+
 local function on_consul(private, wanted)
   if wanted.pairs then uncontended.consul(private) end
   if wanted.leases then memory("Consul", private.url) end
@@ -119,6 +127,11 @@ function stores.postgres(wanted)
   on(postgres.start { max_connections = 300,
     conf = "fsync = on\nfull_page_writes = on\n" },
     on_postgres, wanted)
+end
+
+function stores.mysql(wanted)
+  on(mysql.start { max_connections = 300,
+    conf = "innodb_flush_log_at_trx_commit = 1\n" }, on_mysql, wanted)
 end
 
 function stores.consul(wanted)

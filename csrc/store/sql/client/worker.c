@@ -33,6 +33,7 @@
 #include <unistd.h>
 
 #include "core/native.h"
+#include "store/sql/client/place.h"
 
 #define STACK_SIZE ((size_t)1024 * 1024)
 #define IDLE (60 * DLK_SEC)
@@ -76,20 +77,6 @@ struct dlk_sql_worker {
 };
 
 /* ---- any thread ---- */
-
-void dlk_sql_place_free(struct dlk_sql_place *p) {
-  char *const all[] = {p->shown,    p->hosts,  p->ports,      p->database,
-                       p->username, p->schema, p->listen,     p->cafile,
-                       p->cert,     p->key,    p->min_version};
-  char *const secrets[] = {p->password, p->key_password};
-  for (size_t i = 0; i < sizeof secrets / sizeof *secrets; i++) {
-    if (secrets[i])
-      explicit_bzero(secrets[i], strlen(secrets[i]));
-    free(secrets[i]);
-  }
-  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-    free(all[i]);
-}
 
 static void free_notes(struct dlk_list *notes) {
   while (!dlk_list_empty(notes)) {

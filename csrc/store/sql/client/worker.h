@@ -33,6 +33,4 @@ void dlk_sql_worker_end(struct dlk_sql_worker *w, int64_t deadline);
 /* After `end`: `gone` comes at once, or after the post under way. */
 void dlk_sql_worker_abandon(struct dlk_sql_worker *w);
 
-void dlk_sql_place_free(struct dlk_sql_place *place);
-
 #endif

@@ -4,9 +4,9 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "postgres_schema.h"
+#include "store/sql/client/place.h"
 #include "store/sql/postgres/connection.h"
 #include "store/sql/postgres/run.h"
 #include "store/sql/recipe/recipe.h"
@@ -27,18 +27,10 @@ static enum dlk_code fail(struct dlk_error *err, enum dlk_code code,
   return dlk_error_set(err, code, "%s: %s", conf->shown, why);
 }
 
-/* Stands in the functions' texts, so it is a plain name. */
-static bool is_plain(const char *name) {
-  return name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_")] == '\0' &&
-         strlen(name) < 64 && !(name[0] >= '0' && name[0] <= '9');
-}
-
 static enum dlk_code check(const struct dlk_conf *conf, const char *schema,
                            struct dlk_error *err) {
   static const char *const known[] = {
       "schema", "listen", "database", "tls", "tls_library", "insecure", NULL};
-  static const char *const lacks[] = {"capath", "key_password_file",
-                                      "server_name", "ciphers", "ciphersuites"};
   /* libpq takes these from the environment, whatever it is given. */
   static const char *const leads[] = {"PGHOSTADDR", "PGSERVICE"};
   char text[160];
@@ -51,36 +43,14 @@ static enum dlk_code check(const struct dlk_conf *conf, const char *schema,
   if (!dlk_option_text(&conf->options, "database"))
     return fail(err, DLK_INVALID, conf,
                 "names no database, as in postgres://host/database");
-  if (!is_plain(schema) || !schema[0])
+  if (!dlk_sql_is_plain(schema, 63))
     return fail(err, DLK_INVALID, conf,
                 "a schema's name has small letters, digits and _");
-  for (size_t i = 0; i < sizeof lacks / sizeof *lacks; i++)
-    if (dlk_option_find(&conf->options, "tls", lacks[i])) {
-      snprintf(text, sizeof text,
-               "tls.%s is not for PostgreSQL, whose library has no such option",
-               lacks[i]);
-      return fail(err, DLK_UNSUPPORTED, conf, text);
-    }
-  return dlk_option_check(&conf->options, known, conf->shown, err);
-}
-
-static const char *option(const struct dlk_conf *conf, const char *name,
-                          const char *key) {
-  const struct dlk_option *o = dlk_option_find(&conf->options, name, key);
-  return o ? o->text : NULL;
-}
-
-static bool set(char **to, const char *text) {
-  *to = text ? strdup(text) : NULL;
-  return !text || *to;
-}
-
-static bool take(char **to, struct dlk_buf *from) {
-  dlk_buf_add(from, "", 1);
-  *to = from->failed ? NULL : from->data;
-  if (!*to)
-    dlk_buf_free(from);
-  return *to != NULL;
+  enum dlk_code code = dlk_sql_check_tls(
+      conf, "for PostgreSQL, whose library has no such option", err);
+  return code != DLK_OK
+             ? code
+             : dlk_option_check(&conf->options, known, conf->shown, err);
 }
 
 static void add_host(struct dlk_buf *hosts, struct dlk_buf *ports,
@@ -90,49 +60,39 @@ static void add_host(struct dlk_buf *hosts, struct dlk_buf *ports,
   dlk_buf_addf(ports, "%s%u", comma, port ? port : PORT);
 }
 
-/* What both connections have in common. */
-static bool base(const struct dlk_conf *conf, struct dlk_sql_place *p) {
-  const struct dlk_option *verify =
-      dlk_option_find(&conf->options, "tls", "verify");
-  const char *schema = dlk_option_text(&conf->options, "schema");
-  struct dlk_buf quoted = {0};
-  dlk_buf_addf(&quoted, "\"%s\"", schema ? schema : "dlock");
-  p->script = dlk_postgres_schema;
-  p->verify = !verify || verify->number != 0;
-  p->connect_timeout = conf->connect_timeout;
-  p->io_timeout = conf->io_timeout;
-  bool ok = take(&p->schema, &quoted);
-  ok = set(&p->shown, conf->shown) && ok;
-  ok = set(&p->cafile, option(conf, "tls", "cafile")) && ok;
-  ok = set(&p->cert, option(conf, "tls", "cert")) && ok;
-  ok = set(&p->key, option(conf, "tls", "key")) && ok;
-  ok = set(&p->key_password, option(conf, "tls", "key_password")) && ok;
-  return set(&p->min_version, option(conf, "tls", "min_version")) && ok;
+/* The hosts and ports that were added. */
+static bool put_hosts(struct dlk_sql_place *p, struct dlk_buf *hosts,
+                      struct dlk_buf *ports) {
+  bool ok = dlk_sql_place_take(&p->hosts, hosts);
+  return dlk_sql_place_take(&p->ports, ports) && ok;
 }
 
-static bool place_of_url(const struct dlk_conf *conf, struct dlk_sql_place *p) {
+static bool place_of_url(const struct dlk_conf *conf, const char *schema,
+                         struct dlk_sql_place *p) {
   struct dlk_buf hosts = {0}, ports = {0};
-  bool ok = base(conf, p);
+  bool ok =
+      dlk_sql_place_fill(p, conf, "postgress", schema, dlk_postgres_schema);
   for (size_t i = 0; i < conf->host_count; i++)
     add_host(&hosts, &ports, conf->hosts[i].host, conf->hosts[i].port);
-  p->tls = strcmp(conf->scheme, "postgress") == 0;
-  p->secret = conf->secret;
-  ok = take(&p->hosts, &hosts) && ok;
-  ok = take(&p->ports, &ports) && ok;
-  ok = set(&p->database, dlk_option_text(&conf->options, "database")) && ok;
-  ok = set(&p->username, conf->username) && ok;
-  return set(&p->password, conf->password) && ok;
+  return put_hosts(p, &hosts, &ports) && ok;
 }
 
-/* The option `listen`: "1 host", "1 port" and so on. */
-static bool place_of_listen(const struct dlk_conf *conf,
+static bool replace(char **to, const char *text) {
+  free(*to);
+  return dlk_sql_place_set(to, text);
+}
+
+/* The option `listen`: "1 host", "1 port" and so on. Without a user it has the
+ * url's. */
+static bool place_of_listen(const struct dlk_conf *conf, const char *schema,
                             struct dlk_sql_place *p) {
   struct dlk_buf hosts = {0}, ports = {0};
-  bool ok = base(conf, p);
+  bool ok =
+      dlk_sql_place_fill(p, conf, "postgress", schema, dlk_postgres_schema);
   for (int i = 1;; i++) {
     char name[24];
     snprintf(name, sizeof name, "%d host", i);
-    const char *host = option(conf, "listen", name);
+    const char *host = dlk_sql_option(conf, "listen", name);
     if (!host)
       break;
     snprintf(name, sizeof name, "%d port", i);
@@ -142,53 +102,35 @@ static bool place_of_listen(const struct dlk_conf *conf,
   }
   const struct dlk_option *tls =
       dlk_option_find(&conf->options, "listen", "tls");
-  const char *username = option(conf, "listen", "username");
+  const char *username = dlk_sql_option(conf, "listen", "username");
   p->tls = tls && tls->number != 0;
-  p->secret = username ? NULL : conf->secret;
-  ok = take(&p->hosts, &hosts) && ok;
-  ok = take(&p->ports, &ports) && ok;
-  ok = set(&p->database, option(conf, "listen", "database")) && ok;
-  ok = set(&p->username, username ? username : conf->username) && ok;
-  return set(&p->password,
-             username ? option(conf, "listen", "password") : conf->password) &&
-         ok;
+  ok = replace(&p->database, dlk_sql_option(conf, "listen", "database")) && ok;
+  if (username) {
+    p->secret = NULL;
+    ok = replace(&p->username, username) && ok;
+    ok =
+        replace(&p->password, dlk_sql_option(conf, "listen", "password")) && ok;
+  }
+  return put_hosts(p, &hosts, &ports) && ok;
 }
 
 static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
                             void **out, struct dlk_error *err) {
-  const char *schema = dlk_option_text(&conf->options, "schema");
-  enum dlk_code code = check(conf, schema ? schema : "dlock", err);
+  const char *given = dlk_option_text(&conf->options, "schema");
+  const char *schema = given ? given : "dlock";
+  char quoted[80];
+  struct dlk_sql_place places[2];
+  enum dlk_code code = check(conf, schema, err);
   if (code != DLK_OK)
     return code;
-  struct dlk_sql_place places[2] = {{.shown = NULL}, {.shown = NULL}};
-  bool second = option(conf, "listen", "database") != NULL;
-  const struct dlk_option *listen =
-      dlk_option_find(&conf->options, "listen", NULL);
-  bool ok = place_of_url(conf, &places[0]);
-  ok = (second ? place_of_listen : place_of_url)(conf, &places[1]) && ok;
-  *out = NULL;
-  if (ok)
-    *out = dlk_sql_create(host, conf, &dialect, places, listen && !second);
-  else
-    for (int i = 0; i < 2; i++)
-      dlk_sql_place_free(&places[i]);
-  return *out ? DLK_OK : fail(err, DLK_UNAVAILABLE, conf, "out of memory");
+  bool second = dlk_sql_option(conf, "listen", "database") != NULL;
+  bool deaf = dlk_option_find(&conf->options, "listen", NULL) && !second;
+  snprintf(quoted, sizeof quoted, "\"%s\"", schema);
+  bool ok = place_of_url(conf, quoted, &places[0]);
+  ok =
+      (second ? place_of_listen : place_of_url)(conf, quoted, &places[1]) && ok;
+  return dlk_sql_create(host, conf, &dialect, ok, places, deaf, out, err);
 }
 
-const struct dlk_store_type dlk_postgres_store = {
-    .abi = DLK_STORE_ABI,
-    .name = "postgres",
-    .schema = dlk_postgres_schema,
-    .op_size = sizeof(struct dlk_sql_try),
-    .lease_size = sizeof(struct dlk_sql_hold),
-    .portable = true,
-    .listens = true,
-    .stop_wait = DLK_STOP_WAIT,
-    .prefix = dlk_sql_prefix,
-    .create = create,
-    .submit = dlk_sql_submit,
-    .cancel = dlk_sql_cancel,
-    .renew = dlk_sql_renew,
-    .stop = dlk_sql_stop,
-    .destroy = dlk_sql_destroy,
-};
+const struct dlk_store_type dlk_postgres_store =
+    DLK_SQL_STORE("postgres", dlk_postgres_schema, create);

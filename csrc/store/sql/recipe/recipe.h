@@ -5,6 +5,7 @@
 
 #include "core/map.h"
 #include "core/trace.h"
+#include "store/sql/client/place.h"
 #include "store/sql/client/worker.h"
 #include "store/store.h"
 
@@ -195,15 +196,25 @@ void dlk_sql_change(struct dlk_sql_try *t);
 /* ---- store.c ---- */
 
 const char *dlk_sql_prefix(const char *given);
-/* Takes over the places. NULL: out of memory. */
-struct dlk_sql_store *dlk_sql_create(struct dlk_host *host,
-                                     const struct dlk_conf *conf,
-                                     const struct dlk_sql_dialect *dialect,
-                                     const struct dlk_sql_place places[2],
-                                     bool deaf);
+/* Takes over the places; ok: all of them could be made. */
+enum dlk_code dlk_sql_create(struct dlk_host *host, const struct dlk_conf *conf,
+                             const struct dlk_sql_dialect *dialect, bool ok,
+                             struct dlk_sql_place places[2], bool deaf,
+                             void **out, struct dlk_error *err);
 void dlk_sql_submit(void *store, struct dlk_op *op);
 void dlk_sql_cancel(void *store, struct dlk_op *op);
 void dlk_sql_stop(void *store);
 void dlk_sql_destroy(void *store);
+
+/* The type of a store with a dialect. */
+#define DLK_SQL_STORE(NAME, SCRIPT, CREATE)                                    \
+  {                                                                            \
+    .abi = DLK_STORE_ABI, .name = NAME, .schema = SCRIPT,                      \
+    .op_size = sizeof(struct dlk_sql_try),                                     \
+    .lease_size = sizeof(struct dlk_sql_hold), .portable = true,               \
+    .listens = true, .stop_wait = DLK_STOP_WAIT, .prefix = dlk_sql_prefix,     \
+    .create = CREATE, .submit = dlk_sql_submit, .cancel = dlk_sql_cancel,      \
+    .renew = dlk_sql_renew, .stop = dlk_sql_stop, .destroy = dlk_sql_destroy   \
+  }
 
 #endif

@@ -18,34 +18,34 @@ const char *dlk_sql_prefix(const char *given) {
 
 /* ---- the beginning ---- */
 
-struct dlk_sql_store *dlk_sql_create(struct dlk_host *host,
-                                     const struct dlk_conf *conf,
-                                     const struct dlk_sql_dialect *dialect,
-                                     const struct dlk_sql_place places[2],
-                                     bool deaf) {
-  struct dlk_sql_store *s = calloc(1, sizeof *s);
-  char *prefix = strdup(conf->prefix);
-  struct dlk_sql_place own[2] = {places[0], places[1]};
-  if (!s || !prefix) {
-    dlk_sql_place_free(&own[0]);
-    dlk_sql_place_free(&own[1]);
-    free(prefix);
+enum dlk_code dlk_sql_create(struct dlk_host *host, const struct dlk_conf *conf,
+                             const struct dlk_sql_dialect *dialect, bool ok,
+                             struct dlk_sql_place places[2], bool deaf,
+                             void **out, struct dlk_error *err) {
+  struct dlk_sql_store *s = ok ? calloc(1, sizeof *s) : NULL;
+  *out = s;
+  if (s)
+    s->prefix = strdup(conf->prefix);
+  if (!s || !s->prefix) {
+    dlk_sql_place_free(&places[0]);
+    dlk_sql_place_free(&places[1]);
     free(s);
-    return NULL;
+    *out = NULL;
+    return dlk_error_set(err, DLK_UNAVAILABLE, "%s: out of memory",
+                         conf->shown);
   }
   s->host = host;
   s->conf = *conf;
   s->dialect = dialect;
-  s->places[0] = own[0];
-  s->places[1] = own[1];
+  s->places[0] = places[0];
+  s->places[1] = places[1];
   s->deaf = deaf;
   s->hears = deaf ? 0 : -1;
   s->renews_on = DLK_SQL_B;
-  s->prefix = prefix;
   dlk_list_init(&s->tries);
   dlk_list_init(&s->orphans);
   dlk_list_init(&s->heeds);
-  return s;
+  return DLK_OK;
 }
 
 /* Not at create: a fork may lie between. */

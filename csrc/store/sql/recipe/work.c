@@ -16,39 +16,13 @@ static const struct dlk_sql_events events;
 
 /* ---- workers ---- */
 
-static bool copy(char **to, const char *from) {
-  *to = from ? strdup(from) : NULL;
-  return !from || *to;
-}
-
-static bool copy_place(struct dlk_sql_place *to,
-                       const struct dlk_sql_place *from) {
-  *to = *from;
-  bool ok = copy(&to->shown, from->shown);
-  ok = copy(&to->hosts, from->hosts) && ok;
-  ok = copy(&to->ports, from->ports) && ok;
-  ok = copy(&to->database, from->database) && ok;
-  ok = copy(&to->username, from->username) && ok;
-  ok = copy(&to->password, from->password) && ok;
-  ok = copy(&to->schema, from->schema) && ok;
-  ok = copy(&to->listen, from->listen) && ok;
-  ok = copy(&to->cafile, from->cafile) && ok;
-  ok = copy(&to->cert, from->cert) && ok;
-  ok = copy(&to->key, from->key) && ok;
-  ok = copy(&to->key_password, from->key_password) && ok;
-  ok = copy(&to->min_version, from->min_version) && ok;
-  if (!ok)
-    dlk_sql_place_free(to);
-  return ok;
-}
-
 struct dlk_sql_worker *dlk_sql_worker_of(struct dlk_sql_store *s, int which) {
   struct dlk_sql_place place = s->places[which], own;
   if (s->workers[which] || s->stopping)
     return s->workers[which];
   if (which == DLK_SQL_B && !s->deaf)
     place.listen = s->channel;
-  if (copy_place(&own, &place))
+  if (dlk_sql_place_copy(&own, &place))
     s->workers[which] =
         dlk_sql_worker_start(s->host, s->dialect, &own, &events, s);
   return s->workers[which];

@@ -17,7 +17,8 @@ local FAR = 1e9 -- seconds
 --   none      this value asks for nothing, and no store gets it
 --   where     open, mutex (any lockable), nested (one that can be reentrant),
 --             acquire, try (without a wait), wait (with one), release, once_per
---             (an argument), permits (a semaphore), list, attach, fallback, tls
+--             and barrier (arguments), permits (a semaphore), list, attach,
+--             fallback, tls
 --   infinite  math.huge is allowed too; or_word: that string is;
 --             or_false: false is
 -- `.ci/types` makes types and tables of pages from comments and rules.
@@ -203,6 +204,9 @@ local TABLE = {
   early = { where = "release", type = "boolean" },
   --- How long one successful run of `store:once_per` counts.
   period = { where = "once_per", type = "number", min = 0.1, max = YEAR },
+  --- How many meet at a barrier.
+  n = { where = "barrier", type = "number", min = 1, max = 500,
+    integer = true },
   --- How long to wait, also for a server that is not there (then the code is
   --- `unavailable`); 0 is a try. A campaign waits for ever, a release for the
   --- `io_timeout`, unless this is given.

@@ -3,6 +3,7 @@
 --   engine, host (an adapter, or false: detect), base (option defaults), shown,
 --   mutex (`from` of locks without an object), holds (reentrancy), watched
 --   (callbacks), on_event, id and prefix (the order of dlock.all)
+local barrier = require "dlock.kinds.barrier"
 local class = require "dlock.class"
 local core = require "dlock.core"
 local election = require "dlock.kinds.election"
@@ -149,6 +150,33 @@ function methods:semaphore(key, permits, opts)
     or options.check_number(permits, "permits", "store:semaphore")
   if bad then return fail("invalid", bad) end
   return semaphore.new(client, key, permits, opts)
+end
+
+-- How many meet at a key, which has room for the second key's end.
+local function check_meeting(client, key, n, call)
+  local bad = options.check_key(key, call)
+    or options.check_number(n, "n", call)
+    or #key > 500 and ("the key %s has %d bytes, but must have 1 to 500 for %s")
+      :format(text.quote(key), #key, call)
+  if bad then return fail("invalid", bad) end
+  local missing = semaphore.missing(client)
+  if missing then return fail("unsupported", missing) end
+  return true
+end
+
+--- Makes one member of a barrier on `key`, where `n` (1 to 500) programs wait
+--- for each other. See [barriers](#barriers).
+---@param key string 1 to 500 bytes
+---@param n integer from 1 to 500
+---@return dlock.barrier|nil
+---@return string? message
+---@return dlock.code? code invalid, unsupported
+function methods:barrier(key, n, extra)
+  local client = client_of(self, "barrier")
+  options.check_end(extra, "store:barrier", "a key and a number")
+  local ok, message, code = check_meeting(client, key, n, "store:barrier")
+  if not ok then return nil, message, code end
+  return barrier.new(client, key, n)
 end
 
 --- Makes an election on `key`.

@@ -14,7 +14,7 @@ local unqueued = require "spec.contract.unqueued"
 local CASES = {
   "basics", "keys", "waiting", "lease", "loss", "with", "reentrancy",
   "closing", "kinds", "admin", "election", "all", "handoff", "results",
-  "periods",
+  "periods", "meetings",
 }
 
 -- Every run tries all stores in plain Lua. All of it again in each event loop
@@ -68,7 +68,7 @@ local function cases_on(subject, host)
 
   for _, name in ipairs(CASES) do
     if not (less and LUA_ALONE[name]
-        or subject.plain and name == "kinds") then
+        or subject.plain and (name == "kinds" or name == "meetings")) then
       describe(name, function()
         require("spec.contract." .. name)(t, in_host(it), in_host(timed))
       end)

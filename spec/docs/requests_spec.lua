@@ -100,6 +100,10 @@ local function on_semaphore(...)
   return on_object(function(key) return store:semaphore(key, 2) end, ...)
 end
 
+local function on_barrier(...)
+  return on_object(function(key) return keep(store:barrier(key, 1)) end, ...)
+end
+
 local function on_rwlock(...)
   return on_object(function(key) return store:rwlock(key) end, ...)
 end
@@ -133,6 +137,7 @@ local CALLS = {
   ["store:mutex"] = on_store "mutex",
   ["store:rwlock"] = on_store "rwlock",
   ["store:semaphore"] = on_store("semaphore", 2),
+  ["store:barrier"] = on_store("barrier", 1),
   ["store:election"] = on_store "election",
   ["store:inspect"] = on_store "inspect",
   ["store:break_lock"] = on_store "break_lock",
@@ -156,6 +161,12 @@ local CALLS = {
   ["mutex:cancel"] = on_mutex "cancel",
   ["rwlock:read"] = on_rwlock "read",
   ["rwlock:write"] = on_rwlock "write",
+  ["barrier:enter"] = on_barrier "enter",
+  ["barrier:leave"] = function(key)
+    local barrier = store:barrier(key, 1)
+    assert(barrier:enter())
+    return function() return barrier:leave() end
+  end,
   ["semaphore:available"] = on_semaphore "available",
   ["semaphore:resize"] = on_semaphore("resize", 3),
   ["election:campaign"] = on_election "campaign",

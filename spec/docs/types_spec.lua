@@ -30,7 +30,8 @@ describe("types:", function()
     local text = server.read_file "docs/reference.md"
       .. server.read_file "docs/fallback.md"
     for _, name in ipairs { "code", "open_options", "tls_options", "store",
-      "lockable", "lock_options", "rwlock", "election", "semaphore", "lease",
+      "lockable", "lock_options", "rwlock", "election", "semaphore",
+      "barrier", "lease",
       "fallback_list" } do
       assert.is_truthy(text:find(("\n<!-- generated: dlock.%s -->\n")
         :format(name), 1, true), name)

@@ -130,8 +130,8 @@ describe("a text", function()
     for _, key in ipairs { ("%d\n"):rep(21846), ("x"):rep(513), "" } do
       for _, call in ipairs { "mutex", "rwlock", "election", "lock", "try_lock",
           "inspect", "break_lock", "revoke", "tag", "once", "with",
-          "semaphore" } do
-        local last = call == "semaphore" and 1 or nil
+          "semaphore", "barrier" } do
+        local last = (call == "semaphore" or call == "barrier") and 1 or nil
         if call == "once" or call == "with" then last = print end
         shows("", "invalid", mine[call](mine, key, last))
       end

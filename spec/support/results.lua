@@ -48,6 +48,10 @@ local ROWS = {
     function(e) return e.store:semaphore(e.key, 2) end,
     function(e) return e.store:semaphore(e.key, 0) end,
   },
+  ["store:barrier"] = {
+    function(e) return e.store:barrier(e.key, 1) end,
+    function(e) return e.store:barrier(e.key, 0) end,
+  },
   ["store:election"] = {
     function(e) return e.store:election(e.key) end,
     function(e) return e.store:election("") end,
@@ -130,6 +134,22 @@ local ROWS = {
       return election:wait_change(5)
     end,
     function(e) return e.held_election:wait_change(0) end,
+  },
+
+  ["barrier:enter"] = {
+    function(e) return e.call("barrier", "enter", 1) end,
+    function(e) return e.call("barrier", "enter", 2, 0) end,
+  },
+  ["barrier:leave"] = {
+    function(e)
+      local barrier = e.store:barrier(e.key, 1)
+      if barrier then
+        barrier:enter()
+        return barrier:leave()
+      end
+      return e.store:barrier(e.key, 1)
+    end,
+    function(e) return e.call("barrier", "leave", 2) end,
   },
 
   ["semaphore:available"] = {
@@ -300,6 +320,12 @@ local function environment(open, down, key)
   function e.keep(lease, ...)
     e.kept[#e.kept + 1] = lease
     return lease, ...
+  end
+  -- A method of a barrier for n; a store may have none.
+  function e.call(kind, name, n, ...)
+    local made, message, code = store[kind](store, e.key, n)
+    if not made then return nil, message, code end
+    return made[name](made, ...)
   end
   e.mutex, e.other = store:mutex(key), store:mutex(key .. "-other")
   e.rwlock, e.election = store:rwlock(key .. "-rw"), store:election(key .. "-e")

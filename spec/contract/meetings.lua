@@ -1,0 +1,252 @@
+-- Barriers.
+
+local assert = require "luassert"
+
+local function code_of(_, _, code)
+  return code
+end
+
+return function(t, it, timed)
+  -- How many are at a barrier.
+  local function members(store, key)
+    local found, message, code = store:inspect(key)
+    assert.is_nil(code, message)
+    return found and #found.holders or 0
+  end
+
+  local function come(store, key, n)
+    t:eventually(n .. " members", function()
+      return members(store, key) == n
+    end)
+  end
+
+  -- Other processes, each with a barrier of that many.
+  local function others(key, count, n, session)
+    local peers = {}
+    for i = 1, count do
+      peers[i] = t:peer(session)
+      peers[i]:run("b = assert(store:barrier('%s', %d))", key, n)
+    end
+    return peers
+  end
+
+  it("a barrier: all begin together, and end together", function()
+    local store, key = t:open(), t:key()
+    local barrier, peers = assert(store:barrier(key, 3)), others(key, 2, 3)
+    assert.are.equal("dlock.barrier: '" .. key .. "'", tostring(barrier))
+    for round = 1, 2 do
+      for i, peer in ipairs(peers) do
+        peer:start("return b:enter(60)")
+        come(store, key, i)
+      end
+      if round == 1 then
+        local ok, message, code = barrier:enter(0)
+        -- One of the three is a moment too late, or all are in.
+        assert.is_true(ok == true or code == "timeout", message)
+        if not ok then assert.is_true(barrier:enter(60)) end
+      else
+        assert.is_true(barrier:enter(60))
+      end
+      for _, peer in ipairs(peers) do
+        assert.are.equal("true", (peer:finish()))
+      end
+      assert.are.equal(3, members(store, key))
+      peers[1]:start("return b:leave(60)")
+      come(store, key, 2)
+      assert.are.equal("timeout", peers[2]:run("local _, _, code = b:leave(0.1)"
+        .. " return code"))
+      assert.is_true(barrier:leave(60))
+      assert.are.equal("true", (peers[1]:finish()))
+    end
+    t:expect_nothing_left()
+  end)
+
+  timed("a time-out at a barrier, which leaves nothing", function()
+    local store, key = t:open { timeout = 0.1 }, t:key()
+    local barrier = assert(store:barrier(key, 2))
+    assert(store:ping()) -- connecting may take longer than the time-out
+    for _, timeout in ipairs { 0.2, 0, false } do
+      local ok, message, code = barrier:enter(timeout or nil)
+      assert.is_nil(ok)
+      assert.are.equal("timeout", code)
+      assert.matches("^timeout: 1 of 2 were at the barrier '" .. key, message)
+      assert.are.equal(0, members(store, key))
+    end
+    t:expect_nothing_left()
+  end)
+
+  -- It is stopped before it can see that all are there.
+  it("a slow one, which gets in although the others leave", function()
+    local store, key = t:open(), t:key()
+    local barrier, slow = assert(store:barrier(key, 2)), others(key, 1, 2)[1]
+    slow:start("return b:enter(60)")
+    come(store, key, 1)
+    slow.process:kill("sigstop")
+    assert.is_true(barrier:enter(10))
+    local seen
+    local stop = t:later(0.3, function()
+      seen = true
+      slow.process:kill("sigcont")
+    end)
+    -- It begins to leave when it is in.
+    slow:start("return b:leave(60)")
+    assert.is_true(barrier:leave(20))
+    stop()
+    assert.is_true(seen)
+    assert.are.equal("true", (slow:finish()))
+    assert.are.equal("true", (slow:finish()))
+    t:expect_nothing_left()
+  end)
+
+  timed("a next round, which does not begin with the last one's members",
+    function()
+      local a, b, key = t:open(), t:open(), t:key()
+      local one, two = assert(a:barrier(key, 2)), assert(b:barrier(key, 2))
+      local peer = others(key, 1, 2)[1]
+      peer:start("return b:enter(60)")
+      come(a, key, 1)
+      assert.is_true(one:enter(20))
+      assert.are.equal("true", (peer:finish()))
+      assert.are.equal("timeout", code_of(two:enter(0.3))) -- the third
+      peer:start("return b:leave(60)")
+      come(a, key, 1)
+      assert.are.equal("timeout", code_of(two:enter(0.3))) -- one leaves
+      assert.is_true(one:leave(20))
+      assert.are.equal("true", (peer:finish()))
+      peer:start("return b:enter(60)")
+      come(a, key, 1)
+      assert.is_true(two:enter(20))
+      assert.are.equal("true", (peer:finish()))
+      peer:start("return b:leave(60)")
+      assert.is_true(two:leave(20))
+      assert.are.equal("true", (peer:finish()))
+      t:expect_nothing_left()
+    end)
+
+  it("a member that is killed, which has left", function()
+    local store, key = t:open(), t:key()
+    local barrier, peer = assert(store:barrier(key, 2)), t:peer(2)
+    peer:run("short = assert(dlock.open { url = arg[1], ttl = 1,"
+      .. " session_timeout = 2, sentinel_username = arg[3],"
+      .. " sentinel_password = arg[4] })"
+      .. " b = assert(short:barrier('%s', 2))", key)
+    peer:start("return b:enter(60)")
+    come(store, key, 1)
+    assert.is_true(barrier:enter(20))
+    assert.are.equal("true", (peer:finish()))
+    peer:kill()
+    assert.is_true(barrier:leave(40))
+    -- On Consul the dead one's key goes when somebody looks.
+    t:eventually("the end of its pass", function()
+      return not store:inspect(key .. ":ready")
+    end, 40)
+    t:expect_nothing_left(10)
+  end)
+
+  it("a crowd at a barrier, round after round", function()
+    local store, key = t:open(), t:key()
+    local peers = others(key, 8, 9)
+    local barrier = assert(store:barrier(key, 9))
+    for _, peer in ipairs(peers) do
+      peer:start("for round = 1, 3 do assert(b:enter(60)) assert(b:leave(60))"
+        .. " end")
+    end
+    for _ = 1, 3 do
+      assert.is_true(barrier:enter(60))
+      assert.is_true(barrier:leave(60))
+    end
+    for _, peer in ipairs(peers) do peer:finish(60) end
+    t:expect_nothing_left()
+  end)
+
+  it("barriers of different numbers, which are not one", function()
+    local a, b, key = t:open(), t:open(), t:key()
+    local one, two = assert(a:barrier(key, 1)), assert(b:barrier(key, 2))
+    assert.is_true(one:enter())
+    local ok, message, code = two:enter(1)
+    assert.is_nil(ok)
+    assert.are.equal("invalid", code)
+    assert.matches("another number than 2", message)
+    assert.are.equal("invalid", code_of(b:semaphore(key, 1):try_acquire()))
+    assert.is_true(one:leave())
+    assert.are.equal("timeout", code_of(two:enter(0)))
+    t:expect_nothing_left()
+  end)
+
+  it("a barrier's calls out of turn, and after a break", function()
+    local store, key = t:open(), t:key()
+    local barrier = assert(store:barrier(key, 1))
+    assert.are.equal("lost", code_of(barrier:leave()))
+    assert.is_true(barrier:enter())
+    assert.are.equal("invalid", code_of(barrier:enter()))
+    assert.is_true(barrier:leave())
+    assert.are.equal("lost", code_of(barrier:leave()))
+    assert.is_true(barrier:enter())
+    assert.is_true(store:break_lock(key))
+    assert.are.equal("lost", code_of(barrier:leave()))
+    assert.is_true(barrier:enter())
+    assert.is_true(barrier:leave())
+    t:expect_nothing_left()
+  end)
+
+  it("a barrier of a store whose locks have other times", function()
+    local store, key = t:open { min_hold = 60, max_hold = 0.1, renew = false,
+      ttl = 1 }, t:key()
+    local barrier = assert(store:barrier(key, 1))
+    assert.is_true(barrier:enter())
+    t:sleep(1.5)
+    assert.is_true(barrier:leave())
+    t:expect_nothing_left()
+  end)
+
+  if t.host.blocks then
+    it("an error while a barrier is waited for, which leaves nothing",
+      function()
+        local store, key = t:open(), t:key()
+        local barrier = assert(store:barrier(key, 2))
+        local stop = t:later(0.3, function() error("stop", 0) end)
+        local ok, problem = t:pcall(barrier.enter, barrier, 20)
+        stop()
+        assert.is_false(ok)
+        assert.are.equal("stop", problem)
+        assert.are.equal(0, members(store, key))
+        t:expect_nothing_left()
+      end)
+  end
+
+  it("a barrier whose store is closed while it waits", function()
+    local a, b, key = t:open(), t:open(), t:key()
+    local barrier = assert(a:barrier(key, 2))
+    local stop = t:later(0.2, function() a:close() end)
+    local ok, message, code = barrier:enter(20)
+    stop()
+    assert.is_nil(ok)
+    assert.is_true(code == "cancelled" or code == "closed", message)
+    t:eventually("nobody", function() return members(b, key) == 0 end)
+    t:expect_nothing_left()
+  end)
+
+  it("barriers that cannot be", function()
+    local store, key = t:open(), t:key()
+    for _, bad in ipairs { 0, -1, 1.5, 501, 0 / 0, math.huge } do
+      local got, message, code = store:barrier(key, bad)
+      assert.is_nil(got)
+      assert.are.equal("invalid", code)
+      assert.matches("^invalid: n is ", message)
+    end
+    for _, wrong in ipairs { "", ("k"):rep(501), ("k"):rep(513) } do
+      assert.are.equal("invalid", code_of(store:barrier(wrong, 2)))
+    end
+    assert(store:barrier(("k"):rep(500), 500))
+    assert.has_error(function() store:barrier(key) end)
+    assert.has_error(function() store:barrier(key, "2") end)
+    assert.has_error(function() store:barrier(key, 2, { ttl = 5 }) end)
+    local barrier = assert(store:barrier(key, 2))
+    for _, call in ipairs { "enter", "leave" } do
+      assert.are.equal("invalid", code_of(barrier[call](barrier, -1)))
+      assert.has_error(function() barrier[call](barrier, "1") end)
+      assert.has_error(function() barrier[call](barrier, { timeout = 1 }) end)
+    end
+    t:expect_nothing_left()
+  end)
+end

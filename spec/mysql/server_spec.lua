@@ -1,13 +1,11 @@
--- The MySQL store on servers of its own: rights, settings, restarts, TLS, and
--- the exact fence.
+-- The MySQL store on servers of its own: rights, settings, TLS, and the exact
+-- fence. What every database has in common: spec/sql/server_spec.lua.
 
 local certificates = require "spec.support.certificates"
 local common = require "spec.mysql.common"
 local mysql = require "spec.support.mysql"
 local pages = require "spec.support.pages"
 local process = require "spec.support.process"
-local steady = require "spec.support.steady"
-local uv = require "luv"
 
 local key, open = common.key, common.open
 
@@ -16,59 +14,28 @@ local function code_of(_, _, code)
 end
 
 describe("a MariaDB server", function()
-  local server, made, sessions, events
+  local server, made, sessions
 
-  local function tear_down()
+  after_each(function()
     for _, one in ipairs(sessions or {}) do one:close() end
     common.clean_up()
     if server then server:stop() end
     if made then made:remove() end
     server, made, sessions = nil, nil, nil
-  end
-
-  local timed = steady(nil, tear_down)
+  end)
 
   local function start(opts)
-    server, sessions, events = mysql.start(opts), {}, {}
+    server, sessions = mysql.start(opts), {}
     return server
   end
 
   local function connect(opts)
-    local all = { url = server.url, on_event = function(event)
-      events[#events + 1] = event.kind
-    end }
+    local all = { url = server.url }
     for name, value in pairs(opts or {}) do all[name] = value end
     return open(all)
   end
 
-  local function rows(k)
-    return common.rows(k, server.url)
-  end
-
   -- ---- tables, rights, settings ----
-
-  it("has no tables: eight programs at once make them", function()
-    start()
-    local peers = {}
-    for i = 1, 8 do
-      peers[i] = process.spawn { script = [[
-        local dlock = require "dlock"
-        local store = assert(dlock.open(arg[1]))
-        assert(store:ping())
-        print "ready"
-        io.read()
-        local lease = assert(store:lock("first", { timeout = 60 }))
-        assert(lease:release())
-        print "end"
-      ]], args = { server.url } }
-      peers[i]:expect "ready"
-    end
-    for _, peer in ipairs(peers) do peer:write "\n" end
-    for _, peer in ipairs(peers) do
-      peer:expect "end"
-      peer:close()
-    end
-  end)
 
   it("whose account may make nothing: an administrator does, by the page",
     function()
@@ -174,92 +141,6 @@ describe("a MariaDB server", function()
     assert.is_nil(message:find("sesame", 1, true))
   end)
 
-  -- ---- ends ----
-
-  it("that restarts: holds and places go on", function()
-    start()
-    local store, other, k = connect(), connect(), key()
-    local lease = assert(store:lock(k, { ttl = 60 }))
-    local peer = process.spawn { script = [[
-      local dlock = require "dlock"
-      local store = assert(dlock.open(arg[1]))
-      local lease = assert(store:lock(arg[2], { timeout = 120 }))
-      print "got"
-      assert(lease:release())
-    ]], args = { server.url, k } }
-    common.eventually(other, "it waits", function() return rows(k) == 2 end)
-    server:restart()
-    assert.is_true(lease:held())
-    common.eventually(other, "the server is there", function()
-      return other:inspect(k)
-    end)
-    assert(lease:release(20))
-    peer:expect("got", 60)
-    assert.are.equal(0, peer:wait(20))
-    peer:close()
-  end)
-
-  it("that is killed at a grant: it is there or not, fences rise", function()
-    start { conf = "innodb_flush_log_at_trx_commit = 1\n" }
-    local store, k, last = connect { io_timeout = 1 }, key(), 0
-    for i = 1, 3 do
-      local peer = process.spawn { script = [[
-        local dlock = require "dlock"
-        local store = assert(dlock.open(arg[1]))
-        while true do
-          local lease = store:lock(arg[2],
-            { ttl = 0.5, renew = false, timeout = 1 })
-          if not lease then break end
-          print(("%.0f"):format(lease.fence))
-          io.stdout:flush()
-          lease:release()
-        end
-        print "end"
-      ]], args = { server.url, k } }
-      local _, fence = peer:expect("^(%d+)$")
-      assert.is_true(tonumber(fence) > last, "round " .. i)
-      server:kill()
-      peer:expect("end", 60)
-      for seen in peer.out:gmatch("%d+") do fence = seen end
-      last = tonumber(fence)
-      peer:close()
-      server:start_again()
-      local lease = assert(store:lock(k, { timeout = 60 }))
-      assert.is_true(lease.fence > last)
-      last = lease.fence
-      assert(lease:release())
-      assert.are.equal(0, rows(k))
-    end
-  end)
-
-  timed("that stands still for two ttl: lost before anybody else is in",
-    function()
-      start()
-      local store, other, k = connect { io_timeout = 0.5 },
-        connect { io_timeout = 0.5 }, key()
-      local lease = assert(store:lock(k, { ttl = 1 }))
-      assert(other:ping())
-      server:pause()
-      assert.is_true(lease:wait_lost(3))
-      assert.is_false(lease:held())
-      uv.sleep(1000)
-      server:resume()
-      assert(other:lock(k, { timeout = 20 })):release()
-    end)
-
-  it("that ends idle connections: the next call has another one", function()
-    start()
-    local store, k = connect(), key()
-    for _ = 1, 3 do
-      assert(store:lock(k)):release()
-      for id in server:sql("SELECT ID FROM information_schema.PROCESSLIST"
-          .. " WHERE USER = 'dlock'"):gmatch("%d+") do
-        assert(server:sql("KILL " .. id))
-      end
-    end
-    for _, kind in ipairs(events) do assert.matches("connect$", kind) end
-  end)
-
   -- ---- the exact fence ----
 
   it("a transaction that asked for the fence: nobody else before its COMMIT",
@@ -284,19 +165,4 @@ describe("a MariaDB server", function()
       assert(one:run "ROLLBACK")
       assert.are.equal("1", server:sql "SELECT COUNT(*) FROM work")
     end)
-
-  it("forgets keys of which nobody knows", function()
-    start()
-    local store, k = connect(), key()
-    for i = 1, 20 do assert(store:lock(k .. i)):release() end
-    local lease = assert(store:lock(k))
-    assert.are.equal("20", server:sql "CALL dlock_sweep1(0)")
-    assert.are.equal("1", server:sql "SELECT COUNT(*) FROM dlock_key")
-    assert(lease:release())
-    local fence = lease.fence
-    assert.are.equal("1", server:sql "CALL dlock_sweep1(0)")
-    lease = assert(store:lock(k))
-    assert.is_true(lease.fence > fence)
-    assert(lease:release())
-  end)
 end)

@@ -1,5 +1,5 @@
--- The PostgreSQL store on servers of its own: rights, limits, restarts, and
--- poolers.
+-- The PostgreSQL store on servers of its own: rights, limits, and poolers. What
+-- every database has in common: spec/sql/server_spec.lua.
 
 local common = require "spec.postgres.common"
 local postgres = require "spec.support.postgres"
@@ -51,31 +51,6 @@ describe("a PostgreSQL server", function()
   end
 
   -- ---- the schema ----
-
-  it("has no schema: eight programs at once make it", function()
-    start()
-    local peers = {}
-    for i = 1, 8 do
-      peers[i] = process.spawn { script = [[
-        local dlock = require "dlock"
-        local store = assert(dlock.open(arg[1]))
-        assert(store:ping())
-        print "ready"
-        io.read()
-        local lease = assert(store:lock("first", { timeout = 60 }))
-        assert(lease:release())
-        print "end"
-      ]], args = { server.url } }
-      peers[i]:expect "ready"
-    end
-    for _, peer in ipairs(peers) do peer:write "\n" end
-    for _, peer in ipairs(peers) do
-      peer:expect "end"
-      peer:close()
-    end
-    assert.are.equal("1", server:sql("SELECT count(*) FROM pg_namespace"
-      .. " WHERE nspname = 'dlock'"))
-  end)
 
   it("whose user may not make the schema, and then has none of it", function()
     start()
@@ -169,82 +144,6 @@ describe("a PostgreSQL server", function()
   end)
 
   -- ---- ends of connections ----
-
-  it("that restarts: holds and places go on", function()
-    start()
-    local store, other, k = connect(), connect(), key()
-    local lease = assert(store:lock(k, { ttl = 60 }))
-    local peer = process.spawn { script = [[
-      local dlock = require "dlock"
-      local store = assert(dlock.open(arg[1]))
-      local lease = assert(store:lock(arg[2], { timeout = 120 }))
-      print "got"
-      assert(lease:release())
-    ]], args = { server.url, k } }
-    common.eventually(other, "it waits", function()
-      return rows(k) == 2
-    end)
-    server[1]:restart()
-    assert.is_true(lease:held())
-    common.eventually(other, "the server is there", function()
-      return other:inspect(k)
-    end)
-    assert.are.equal(1, #other:inspect(k).holders)
-    assert(lease:release(20))
-    peer:expect("got", 60)
-    assert.are.equal(0, peer:wait(20))
-    peer:close()
-  end)
-
-  it("that is killed at a grant: it is there or not, fences rise", function()
-    start { conf = "fsync = on" }
-    local store, k, last = connect { io_timeout = 1 }, key(), 0
-    for i = 1, 3 do
-      local peer = process.spawn { script = [[
-        local dlock = require "dlock"
-        local store = assert(dlock.open(arg[1]))
-        print "ready"
-        while true do
-          local lease = store:lock(arg[2],
-            { ttl = 0.5, renew = false, timeout = 1 })
-          if not lease then break end
-          print(("%.0f"):format(lease.fence))
-          io.stdout:flush()
-          lease:release()
-        end
-        print "end"
-      ]], args = { server.url, k } }
-      peer:expect "ready"
-      local _, fence = peer:expect("^(%d+)$")
-      assert.is_true(tonumber(fence) > last, "round " .. i)
-      server[1]:kill()
-      peer:expect("end", 60)
-      for seen in peer.out:gmatch("%d+") do fence = seen end
-      last = tonumber(fence)
-      peer:close()
-      server[1]:start_again()
-      local lease = assert(store:lock(k, { timeout = 60 }))
-      assert.is_true(lease.fence > last)
-      last = lease.fence
-      assert(lease:release())
-      assert.are.equal(0, rows(k))
-    end
-  end)
-
-  timed("that stands still for two ttl: lost before anybody else is in",
-    function()
-      start()
-      local store, other, k = connect { io_timeout = 0.5 },
-        connect { io_timeout = 0.5 }, key()
-      local lease = assert(store:lock(k, { ttl = 1 }))
-      assert(other:ping())
-      server[1]:pause()
-      assert.is_true(lease:wait_lost(3))
-      assert.is_false(lease:held())
-      uv.sleep(1000)
-      server[1]:resume()
-      assert(other:lock(k, { timeout = 20 })):release()
-    end)
 
   it("that ends idle connections: the next call has another one", function()
     start()
@@ -352,20 +251,4 @@ describe("a PostgreSQL server", function()
       assert(store:lock(k, { timeout = 10 })):release()
       assert.is_true(now() - began < 3, now() - began)
     end)
-
-  it("forgets keys of which nobody knows", function()
-    start()
-    local store, k = connect(), key()
-    for i = 1, 20 do assert(store:lock(k .. i)):release() end
-    local lease = assert(store:lock(k))
-    assert.are.equal("20", server:sql("SELECT dlock.sweep1(0)"))
-    assert.are.equal("1", server:sql("SELECT count(*) FROM dlock.key"))
-    assert.is_true(lease:held())
-    assert(lease:release())
-    local fence = lease.fence
-    assert.are.equal("1", server:sql("SELECT dlock.sweep1(0)"))
-    lease = assert(store:lock(k))
-    assert.is_true(lease.fence > fence)
-    assert(lease:release())
-  end)
 end)

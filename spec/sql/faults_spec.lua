@@ -1,44 +1,44 @@
--- The MySQL store when the network, the server or rights fail, or others lock
--- its rows.
+-- Both databases' stores when the network fails, or others lock their rows.
 
-local common = require "spec.mysql.common"
-local mysql = require "spec.support.mysql"
+local common = require "spec.sql.common"
+local library = require "spec.support.library"
 local process = require "spec.support.process"
 local proxy = require "spec.support.proxy"
 local server = require "spec.support.server"
 local steady = require "spec.support.steady"
 local uv = require "luv"
 
-local key, open, now = common.key, common.open, common.now
 local between, sessions = nil, {}
-
-local function through(opts)
-  between = between or proxy.start(common.url)
-  local all = { url = between.url }
-  for name, value in pairs(opts or {}) do all[name] = value end
-  return open(all)
-end
-
-local function session()
-  sessions[#sessions + 1] = mysql.connect(common.url)
-  return sessions[#sessions]
-end
-
-local function lock_row(of, k)
-  assert(of:run "BEGIN")
-  assert(of:run("SELECT 1 FROM dlock_key WHERE id = " .. common.literal(k)
-    .. " FOR UPDATE"))
-end
 
 local function code_of(_, _, code)
   return code
 end
 
-describe("with MySQL in trouble,", function()
+---@param db table of spec.sql.common
+local function cases(db)
+  local key, open, now = db.key, db.open, db.now
+
+  local function through(opts)
+    between = between or proxy.start(db.url)
+    local all = { url = between.url }
+    for name, value in pairs(opts or {}) do all[name] = value end
+    return open(all)
+  end
+
+  local function session()
+    sessions[#sessions + 1] = db.connect(db.url)
+    return sessions[#sessions]
+  end
+
+  local function lock_row(of, k)
+    assert(of:run "BEGIN")
+    assert(of:run((db.sql("SELECT 1 FROM {key} WHERE id = $ FOR UPDATE", k))))
+  end
+
   local function tear_down()
     for _, one in ipairs(sessions) do one:close() end
     sessions = {}
-    common.clean_up()
+    db.clean_up()
     if between then between:stop() end
     between = nil
   end
@@ -48,17 +48,17 @@ describe("with MySQL in trouble,", function()
   setup(function()
     local store = open()
     assert(store:lock("make the schema")):release()
-    common.clean_up()
+    db.clean_up()
   end)
 
   -- ---- connecting ----
 
   timed("nobody listens, no such name, nothing said: unavailable", function()
     local port = server.free_port()
-    between = proxy.start(common.url)
+    between = proxy.start(db.url)
     between:hold("both")
-    for _, url in ipairs { "mysql://127.0.0.1:" .. port .. "/dlock",
-      "mysql://nowhere.invalid/dlock", between.url } do
+    for _, url in ipairs { db.name .. "://127.0.0.1:" .. port .. "/dlock",
+      db.name .. "://nowhere.invalid/dlock", between.url } do
       local store = open { url = url, connect_timeout = 0.3, io_timeout = 0.3 }
       for _, call in ipairs {
         function() return store:ping() end,
@@ -74,21 +74,57 @@ describe("with MySQL in trouble,", function()
     end
   end)
 
+  -- The thread is left behind (worker.c, W5).
+  it("a resolver that hangs keeps no caller, no close and no process",
+    function()
+      local dir = server.new_dir()
+      local path = library.build(dir, "resolver", [[
+        #include <netdb.h>
+        #include <unistd.h>
+        int getaddrinfo(const char *host, const char *port,
+                        const struct addrinfo *hints, struct addrinfo **out) {
+          (void)host, (void)port, (void)hints, (void)out;
+          sleep(120);
+          return EAI_AGAIN;
+        }
+      ]])
+      local status, out, err = process.run { timeout = 60, script = [[
+        local dlock = require "dlock"
+        local function hanging()
+          return assert(dlock.open { url = arg[1],
+            connect_timeout = 0.2, io_timeout = 0.2 })
+        end
+        local store = hanging()
+        print((select(3, store:try_lock "k")))
+        print((select(3, store:lock("k", { timeout = 0.3 }))))
+        print((select(3, store:ping())))
+        print(store:close(5))
+        left = hanging()
+        print((select(3, left:try_lock "k")))
+      ]], args = { db.name .. "://hangs.example/db" },
+        env = library.preload(path) }
+      server.remove_dir(dir)
+      assert.are.equal("", err)
+      assert.are.equal(0, status)
+      assert.are.equal("unavailable\nunavailable\nunavailable\ntrue\n"
+        .. "unavailable\n", out)
+    end)
+
   it("a wrong password: denied, and in no message", function()
-    local store = open { url = (common.url:gsub(":sesame@", ":geheim@")) }
+    local store = open { url = (db.url:gsub(":sesame@", ":geheim@")) }
     local ok, message, code = store:ping()
     assert.is_nil(ok)
     assert.are.equal("denied", code, message)
     assert.is_nil(message:find("geheim", 1, true))
     assert.is_truthy(message:find("password", 1, true), message)
-    store = open { url = (common.url:gsub(":sesame@", ":@")) }
+    store = open { url = (db.url:gsub(":sesame@", ":@")) }
     assert.are.equal("denied", code_of(store:ping()))
   end)
 
-  it("no such database, or none that it may see: denied", function()
-    local store = open { url = (common.url:gsub("/dlock$", "/nowhere")) }
+  it("no such database: " .. db.no_database, function()
+    local store = open { url = (db.url:gsub("/dlock$", "/nowhere")) }
     local _, message, code = store:ping()
-    assert.are.equal("denied", code, message)
+    assert.are.equal(db.no_database, code, message)
   end)
 
   -- ---- lost requests and answers ----
@@ -97,43 +133,91 @@ describe("with MySQL in trouble,", function()
     function()
       local store, k = through(), key()
       assert(store:ping())
-      between:cut_after(common.hex(k))
+      between:cut_after(db.as_sent(k))
       local lease = assert(store:lock(k, { timeout = 10 }))
-      assert.are.equal(1, common.rows(k))
+      assert.are.equal(1, db.rows(k))
       assert.is_true(lease:held())
       assert.are.equal(("%.0f"):format(lease.fence),
-        common.ask("SELECT fence FROM dlock_key WHERE id = $", k))
+        db.ask("SELECT fence FROM {key} WHERE id = $", k))
       assert(lease:release())
-      assert.are.equal(0, common.rows(k))
+      assert.are.equal(0, db.rows(k))
     end)
 
   it("a try whose answer is lost leaves nothing", function()
     local store, k = through(), key()
     assert(store:ping())
-    between:cut_after(common.hex(k))
+    between:cut_after(db.as_sent(k))
     local lease, _, code = store:try_lock(k)
     if lease then
       assert(lease:release())
     else
       assert.are.equal("unavailable", code)
     end
-    common.eventually(store, "nothing is left", function()
-      return common.rows(k) == 0
+    db.eventually(store, "nothing is left", function()
+      return db.rows(k) == 0
     end)
   end)
 
   it("a request that is cut anywhere: one hold, and a release", function()
     local store = through { io_timeout = 5 }
     assert(store:ping())
-    for n = 0, 240, 16 do
+    for n = 0, db.cuts.to, db.cuts.step do
       local k = key()
       between:cut_at("acquire1", n)
       local lease, message = store:lock(k, { timeout = 10 })
       assert(lease, ("%d bytes: %s"):format(n, message))
-      assert.are.equal(1, common.rows(k))
+      assert.are.equal(1, db.rows(k))
       assert(lease:release())
-      assert.are.equal(0, common.rows(k))
+      assert.are.equal(0, db.rows(k))
     end
+  end)
+
+  -- The client gives it up, and goes on with another connection.
+  it("a request of a lost connection is not done later", function()
+    local store, k = through { io_timeout = 0.5 }, key()
+    assert(store:mutex(k .. "mark"):locked() == false)
+    between:hold("up", { sent = db.as_sent(k .. "mark") })
+    assert.are.equal("unavailable",
+      code_of(store:lock(k, { timeout = 0.3 })))
+    assert(store:lock(k .. "b", { timeout = 10 })):release()
+    assert.are.equal(0, db.rows(k))
+    between:release("up")
+    for _ = 1, 20 do
+      assert.are.equal(0, db.rows(k))
+    end
+  end)
+
+  -- Its memory is another lease's soon.
+  it("an attach that fails is none that a message could find", function()
+    between = proxy.start(db.url)
+    local p = process.spawn { script = [[
+      local dlock = require "dlock"
+      local store = assert(dlock.open { url = arg[1], io_timeout = 0.2 })
+      local strings, leases = {}, {}
+      for i = 1, 12 do
+        strings[i] = assert(assert(store:lock(arg[2] .. i)):detach())
+      end
+      print "detached"
+      io.read()
+      for _, one in ipairs(strings) do
+        assert(select(3, store:attach(one)) == "unavailable")
+      end
+      print "failed"
+      io.read()
+      for i = 1, 60 do
+        leases[i] = assert(store:lock(arg[2] .. "held" .. i, { timeout = 20 }))
+      end
+      for _, lease in ipairs(leases) do assert(lease:release()) end
+      print "released"
+    ]], args = { between.url, key() } }
+    p:expect "detached"
+    between:hold("both")
+    p:write "\n"
+    p:expect "failed"
+    between:release("both")
+    p:write "\n"
+    p:expect "released"
+    assert.are.equal(0, p:wait())
   end)
 
   it("a statement that waits for a row when its connection goes", function()
@@ -155,19 +239,18 @@ describe("with MySQL in trouble,", function()
     ]], args = { between.url, k } }
     peer:expect "ready"
     peer:write "\n"
-    common.eventually(store, "it waits for the row", function()
-      return common.ask("SELECT COUNT(*) FROM information_schema.PROCESSLIST"
-        .. " WHERE COMMAND = 'Query' AND TIME_MS > 200") == "1"
+    db.eventually(store, "it waits for the row", function()
+      return db.ask(db.waits) == "1"
     end)
     between:close()
     assert(other:run "COMMIT")
     local _, fence = peer:expect("^(%d+)$", 20)
-    assert.are.equal(1, common.rows(k))
+    assert.are.equal(1, db.rows(k))
     assert.are.equal(fence,
-      common.ask("SELECT fence FROM dlock_key WHERE id = $", k))
+      db.ask("SELECT fence FROM {key} WHERE id = $", k))
     peer:write "\n"
     peer:expect "end"
-    assert.are.equal(0, common.rows(k))
+    assert.are.equal(0, db.rows(k))
     peer:close()
   end)
 
@@ -176,7 +259,7 @@ describe("with MySQL in trouble,", function()
     local lease = assert(store:lock(k))
     between:cut_after("leave1")
     assert.is_true(lease:release())
-    assert.are.equal(0, common.rows(k))
+    assert.are.equal(0, db.rows(k))
   end)
 
   it("an extension and a renewal whose answers are lost are asked again",
@@ -187,7 +270,7 @@ describe("with MySQL in trouble,", function()
       assert(lease:extend())
       between:cut_after("renew1")
       assert(between:wait_for("renew1", { count = 2 }))
-      common.eventually(store, "it was renewed", function()
+      db.eventually(store, "it was renewed", function()
         return store:stats().renewed > 0
       end)
       assert.is_true(lease:held())
@@ -197,7 +280,7 @@ describe("with MySQL in trouble,", function()
   it("a break, a revoke, a guarded write: unavailable, not repeated",
     function()
       local store, k = through { io_timeout = 5 }, key()
-      common.ask "CREATE TABLE IF NOT EXISTS cuts (n int)"
+      db.ask "CREATE TABLE IF NOT EXISTS cuts (n int)"
       local lease = assert(store:lock(k))
       for what, call in pairs {
         guard1 = function()
@@ -214,12 +297,12 @@ describe("with MySQL in trouble,", function()
           assert.is_truthy(message:find("may have been done", 1, true), message)
         end
       end
-      assert.are.equal("1", common.ask "SELECT count(*) FROM cuts")
+      assert.are.equal("1", db.ask "SELECT count(*) FROM cuts")
       between:cut_after("break1")
       assert.are.equal("unavailable", code_of(store:break_lock(k)))
-      assert.are.equal(0, common.rows(k))
+      assert.are.equal(0, db.rows(k))
       assert.are.equal("lost", code_of(lease:release()))
-      common.ask "DROP TABLE cuts"
+      db.ask "DROP TABLE cuts"
     end)
 
   timed("a release that cannot be sent says unavailable, and is done later",
@@ -232,15 +315,15 @@ describe("with MySQL in trouble,", function()
       assert.are.equal("unavailable", code_of(lease:release()))
       assert.is_true(now() - start < 1.5)
       between:refuse(false)
-      common.eventually(store, "it is free", function()
-        return common.rows(k) == 0
+      db.eventually(store, "it is free", function()
+        return db.rows(k) == 0
       end)
     end)
 
   it("connections that swallow all are given up within io_timeout", function()
     local store, k = through { io_timeout = 0.5 }, key()
     assert(store:lock(k)):release()
-    between:hold("both", { sent = common.hex(k) })
+    between:hold("both", { sent = db.as_sent(k) })
     assert.is_nil((store:lock(k .. "b", { timeout = 0.2 })))
     assert(store:lock(key(), { timeout = 10 })):release()
   end)
@@ -282,15 +365,15 @@ describe("with MySQL in trouble,", function()
     local renewed = store:stats().renewed
     assert.are.equal("unavailable", code_of(theirs:release()))
     assert(store:lock(free, { timeout = 10 })):release()
-    common.eventually(store, "renewals", function()
+    db.eventually(store, "renewals", function()
       return store:stats().renewed > renewed + 1
     end)
     assert.is_true(mine:held())
     assert.is_true(stuck:wait_lost(10))
     assert(other:run "COMMIT")
     assert(more:run "COMMIT")
-    common.eventually(store, "the release is done", function()
-      return common.rows(k) == 0
+    db.eventually(store, "the release is done", function()
+      return db.rows(k) == 0
     end)
     assert(mine:release())
   end)
@@ -300,14 +383,13 @@ describe("with MySQL in trouble,", function()
     assert(store:lock(locked)):release()
     local other = session()
     lock_row(other, locked)
-    assert(other:run("INSERT INTO dlock_hold (id, token, units, cap, fence,"
-      .. " until, since) VALUES (" .. common.literal(locked)
-      .. ", 'x', 1, 0, 1, UTC_TIMESTAMP(6) + INTERVAL 1 HOUR,"
-      .. " UTC_TIMESTAMP(6))"))
+    assert(other:run((db.sql("INSERT INTO {hold} (id, token, units, cap,"
+      .. " fence, until, since) VALUES ($, 'x', 1, 0, 1, {now} + INTERVAL '1'"
+      .. " HOUR, {now})", locked))))
     local start = now()
     local lease = assert(store:lock(k, { ttl = 5 }))
     assert(lease:extend())
-    assert(lease:guard("DO 1"))
+    assert(lease:guard(db.nothing))
     assert(lease:downgrade())
     assert(store:revoke(k))
     assert(store:inspect(k))
@@ -323,7 +405,7 @@ describe("with MySQL in trouble,", function()
   it("a client that is stopped in the middle leaves no row locked", function()
     local store, k = open(), key()
     assert(store:lock(k)):release()
-    between = proxy.start(common.url)
+    between = proxy.start(db.url)
     for _, way in ipairs { "up", "down" } do
       local stuck = process.spawn { script = [[
         local dlock = require "dlock"
@@ -374,36 +456,37 @@ describe("with MySQL in trouble,", function()
     function()
       local store, k = open(), key()
       local lease = assert(store:lock(k))
-      for sql, words in pairs {
-        ["SELECT * FROM not_there"] = "not_there",
-        ["nonsense"] = "SQL syntax",
-        ["INSERT INTO dlock_key VALUES (1)"] = "Column count",
-      } do
+      for sql, words in pairs(db.refused) do
         local ok, message, code = lease:guard(sql)
         assert.is_nil(ok)
         assert.are.equal("invalid", code, message)
         assert.is_truthy(message:find(words, 1, true), message)
       end
-      assert.are.equal("invalid", code_of(lease:guard("SELECT ?", "a\0b")))
-      assert.are.equal(1, lease:guard("UPDATE dlock_key SET value ="
-        .. " CONCAT(?, ?) WHERE id = ?", "a", "'\"\\ä", k))
+      assert.are.equal("invalid", code_of(lease:guard(db.parameter, "a\0b")))
+      assert.are.equal(1, lease:guard(db.join, "a", "'\"\\ä", k))
       assert.are.equal("a'\"\\ä", store:inspect(k).holders[1].value)
       assert(lease:release())
-      assert.are.equal("lost", code_of(lease:guard("DO 1")))
+      assert.are.equal("lost", code_of(lease:guard(db.nothing)))
     end)
 
   it("a reader whose time is over writes nothing by a late guard", function()
     local store, k = open(), key()
-    common.ask "CREATE TABLE IF NOT EXISTS late (n int)"
+    db.ask "CREATE TABLE IF NOT EXISTS late (n int)"
     local lease = assert(assert(store:rwlock(k)):read()
       :acquire { ttl = 20, renew = false })
     assert.are.equal(1, lease:guard("INSERT INTO late VALUES (1)"))
-    common.ask("UPDATE dlock_hold SET until = UTC_TIMESTAMP(6) WHERE id = $",
-      k)
+    db.ask("UPDATE {hold} SET until = {now} WHERE id = $", k)
     assert.is_true(lease:held())
     assert.are.equal("lost",
       code_of(lease:guard("INSERT INTO late VALUES (2)")))
-    assert.are.equal("1", common.ask "SELECT count(*) FROM late")
-    common.ask "DROP TABLE late"
+    assert.are.equal("1", db.ask "SELECT count(*) FROM late")
+    db.ask "DROP TABLE late"
   end)
-end)
+end
+
+for _, name in ipairs { "postgres", "mysql" } do
+  local db = common(name)
+  describe("with " .. db.title .. " in trouble,", function()
+    cases(db)
+  end)
+end

@@ -1,0 +1,189 @@
+-- Both databases' stores on servers of their own: who makes the tables, what
+-- outlives a restart, what is forgotten.
+
+local common = require "spec.sql.common"
+local process = require "spec.support.process"
+local steady = require "spec.support.steady"
+local uv = require "luv"
+
+-- durable: what is committed outlives the server's process.
+local SERVERS = {
+  postgres = {
+    durable = "fsync = on", sweep = "SELECT dlock.sweep1(0)",
+    connections = "SELECT pid FROM pg_stat_activity WHERE usename = 'dlock'",
+    finish = "SELECT pg_terminate_backend(%s)",
+  },
+  mysql = {
+    durable = "innodb_flush_log_at_trx_commit = 1\n",
+    sweep = "CALL dlock_sweep1(0)",
+    connections = "SELECT ID FROM information_schema.PROCESSLIST"
+      .. " WHERE USER = 'dlock'",
+    finish = "KILL %s",
+  },
+}
+
+---@param db table of spec.sql.common
+local function cases(db)
+  local key, open, of = db.key, db.open, SERVERS[db.name]
+  local all, server, events
+
+  local function tear_down()
+    db.clean_up()
+    if all then all:stop() end
+    all, server = nil, nil
+  end
+
+  local timed = steady(nil, tear_down)
+
+  local function start(opts)
+    all, events = db.start(opts), {}
+    server = all[1] or all
+  end
+
+  local function connect(opts)
+    local wanted = { url = server.url, on_event = function(event)
+      events[#events + 1] = event.kind
+    end }
+    for name, value in pairs(opts or {}) do wanted[name] = value end
+    return open(wanted)
+  end
+
+  local function rows(k)
+    return db.rows(k, server.url)
+  end
+
+  it("has no tables: eight programs at once make them", function()
+    start()
+    local peers = {}
+    for i = 1, 8 do
+      peers[i] = process.spawn { script = [[
+        local dlock = require "dlock"
+        local store = assert(dlock.open(arg[1]))
+        assert(store:ping())
+        print "ready"
+        io.read()
+        local lease = assert(store:lock("first", { timeout = 60 }))
+        assert(lease:release())
+        print "end"
+      ]], args = { server.url } }
+      peers[i]:expect "ready"
+    end
+    for _, peer in ipairs(peers) do peer:write "\n" end
+    for _, peer in ipairs(peers) do
+      peer:expect "end"
+      peer:close()
+    end
+    assert.are.equal("1", server:sql(db.sql "SELECT count(*) FROM {key}"))
+  end)
+
+  it("that restarts: holds and places go on", function()
+    start()
+    local store, other, k = connect(), connect(), key()
+    local lease = assert(store:lock(k, { ttl = 60 }))
+    local peer = process.spawn { script = [[
+      local dlock = require "dlock"
+      local store = assert(dlock.open(arg[1]))
+      local lease = assert(store:lock(arg[2], { timeout = 120 }))
+      print "got"
+      assert(lease:release())
+    ]], args = { server.url, k } }
+    db.eventually(other, "it waits", function() return rows(k) == 2 end)
+    server:restart()
+    assert.is_true(lease:held())
+    db.eventually(other, "the server is there", function()
+      return other:inspect(k)
+    end)
+    assert.are.equal(1, #other:inspect(k).holders)
+    assert(lease:release(20))
+    peer:expect("got", 60)
+    assert.are.equal(0, peer:wait(20))
+    peer:close()
+  end)
+
+  it("that is killed at a grant: it is there or not, fences rise", function()
+    start { conf = of.durable }
+    local store, k, last = connect { io_timeout = 1 }, key(), 0
+    for i = 1, 3 do
+      local peer = process.spawn { script = [[
+        local dlock = require "dlock"
+        local store = assert(dlock.open(arg[1]))
+        print "ready"
+        while true do
+          local lease = store:lock(arg[2],
+            { ttl = 0.5, renew = false, timeout = 1 })
+          if not lease then break end
+          print(("%.0f"):format(lease.fence))
+          io.stdout:flush()
+          lease:release()
+        end
+        print "end"
+      ]], args = { server.url, k } }
+      peer:expect "ready"
+      local _, fence = peer:expect("^(%d+)$")
+      assert.is_true(tonumber(fence) > last, "round " .. i)
+      server:kill()
+      peer:expect("end", 60)
+      for seen in peer.out:gmatch("%d+") do fence = seen end
+      last = tonumber(fence)
+      peer:close()
+      server:start_again()
+      local lease = assert(store:lock(k, { timeout = 60 }))
+      assert.is_true(lease.fence > last)
+      last = lease.fence
+      assert(lease:release())
+      assert.are.equal(0, rows(k))
+    end
+  end)
+
+  timed("that stands still for two ttl: lost before anybody else is in",
+    function()
+      start()
+      local store, other, k = connect { io_timeout = 0.5 },
+        connect { io_timeout = 0.5 }, key()
+      local lease = assert(store:lock(k, { ttl = 1 }))
+      assert(other:ping())
+      server:pause()
+      assert.is_true(lease:wait_lost(3))
+      assert.is_false(lease:held())
+      uv.sleep(1000)
+      server:resume()
+      assert(other:lock(k, { timeout = 20 })):release()
+    end)
+
+  it("that ends connections: the next call has another one", function()
+    start()
+    local store, k = connect(), key()
+    for _ = 1, 3 do
+      assert(store:lock(k)):release()
+      local ids = assert(server:sql(of.connections))
+      assert.matches("%d", ids)
+      for id in ids:gmatch("%d+") do
+        assert(server:sql(of.finish:format(id)))
+      end
+    end
+    for _, kind in ipairs(events) do assert.matches("connect$", kind) end
+  end)
+
+  it("forgets keys of which nobody knows", function()
+    start()
+    local store, k = connect(), key()
+    for i = 1, 20 do assert(store:lock(k .. i)):release() end
+    local lease = assert(store:lock(k))
+    assert.are.equal("20", server:sql(of.sweep))
+    assert.are.equal("1", server:sql(db.sql "SELECT count(*) FROM {key}"))
+    assert.is_true(lease:held())
+    assert(lease:release())
+    local fence = lease.fence
+    assert.are.equal("1", server:sql(of.sweep))
+    lease = assert(store:lock(k))
+    assert.is_true(lease.fence > fence)
+    assert(lease:release())
+  end)
+end
+
+for _, name in ipairs { "postgres", "mysql" } do
+  local db = common(name)
+  describe("a server of " .. db.title, function()
+    cases(db)
+  end)
+end

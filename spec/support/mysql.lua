@@ -12,6 +12,7 @@
 local loop = require "spec.support.loop"
 local process = require "spec.support.process"
 local server = require "spec.support.server"
+local template = require "spec.support.template"
 local uv = require "luv"
 
 local mysql = {}
@@ -21,21 +22,13 @@ session.__index = session
 
 mysql.password = "sesame"
 
+local run = template.run
 local ROOT = uv.getuid() == 0
 
 -- Debian has it where not every user looks.
 local function program(name)
   local path = "/usr/sbin/" .. name
   return uv.fs_stat(path) and path or name
-end
-
-local function run(command, input)
-  local p = process.spawn { command = command, stderr = "pipe" }
-  if input then p:write(input) end
-  p:close_stdin()
-  local status = p:wait(120)
-  p:close()
-  assert(status == 0, table.concat(command, " ") .. ":\n" .. p.out .. p.err)
 end
 
 -- All that is synced is in memory, or need not outlive the machine.
@@ -80,26 +73,6 @@ local function make_template(dir)
   os.remove(conf)
 end
 
--- Its making takes two seconds, so a run does it once and copies the result.
-local function copy_template(to)
-  local test_run = os.getenv("DLOCK_TEST_DIR")
-  local memory = test_run and test_run .. "/memory"
-  local base = memory and uv.fs_stat(memory) and memory or test_run
-  local template = base and base .. "/dlock-test-mysql"
-  if not template or not uv.fs_stat(template) then
-    local made = base and assert(uv.fs_mkdtemp(base .. "/dlock-test-XXXXXX"))
-      or server.new_dir()
-    make_template(made)
-    -- Another process of the run may have been faster.
-    if not template or not uv.fs_rename(made, template) then
-      run { "cp", "-a", made .. "/.", to }
-      server.remove_dir(made)
-      return
-    end
-  end
-  run { "cp", "-a", template .. "/.", to }
-end
-
 local TLS = "ssl_cert = %s\nssl_key = %s\nssl_ca = %s\n"
 
 local function write_conf(self, opts)
@@ -140,7 +113,7 @@ local function start(opts)
   self.unix = ("mysql+unix://dlock:%s@%s/dlock"):format(mysql.password,
     self.socket)
   uv.fs_mkdir(self.data, 448) -- 0700
-  copy_template(self.data)
+  template.copy("mysql", make_template, self.data)
   write_conf(self, opts)
   local up, log = launch(self)
   if not up then
@@ -265,8 +238,7 @@ end
 --- Begins anew without data, with these lines in its file.
 function mysql:begin_anew(conf)
   if server.alive(self.pid) then self:kill() end
-  run { "find", self.data, "-mindepth", "1", "-delete" }
-  copy_template(self.data)
+  template.renew("mysql", make_template, self.data)
   self.opts.conf = conf
   write_conf(self, self.opts)
   self:start_again()

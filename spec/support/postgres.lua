@@ -14,6 +14,7 @@ local loop = require "spec.support.loop"
 local members = require "spec.support.members"
 local process = require "spec.support.process"
 local server = require "spec.support.server"
+local template = require "spec.support.template"
 local uv = require "luv"
 
 local postgres = {}
@@ -25,6 +26,7 @@ session.__index = session
 
 postgres.password = "sesame"
 
+local run = template.run
 local ROOT = uv.getuid() == 0
 local BASE = "/usr/lib/postgresql"
 
@@ -55,16 +57,6 @@ local function as_user(command)
     "--clear-groups", "--" }
   for _, word in ipairs(command) do all[#all + 1] = word end
   return all
-end
-
-local function run(command, input)
-  local p = process.spawn { command = command, stderr = "pipe" }
-  if input then p:write(input) end
-  p:close_stdin()
-  local status = p:wait(120)
-  p:close()
-  assert(status == 0, table.concat(command, " ") .. ":\n" .. p.out .. p.err)
-  return p.out
 end
 
 --- Lets the server's user through a folder of ours and those above it. It
@@ -100,26 +92,6 @@ local function make_template(dir)
   run(as_user { postgres.program "postgres", "--single", "-D", dir,
     "-c", "fsync=off", "-c", "dynamic_shared_memory_type=mmap", "postgres" },
     ROLES)
-end
-
--- initdb takes a second or two, so a run does it once and copies the result.
-local function copy_template(to)
-  local test_run = os.getenv("DLOCK_TEST_DIR")
-  local memory = test_run and test_run .. "/memory"
-  local base = memory and uv.fs_stat(memory) and memory or test_run
-  local template = base and base .. "/dlock-test-postgres"
-  if not template or not uv.fs_stat(template) then
-    local made = base and assert(uv.fs_mkdtemp(base .. "/dlock-test-XXXXXX"))
-      or server.new_dir()
-    make_template(made)
-    -- Another process of the run may have been faster.
-    if not template or not uv.fs_rename(made, template) then
-      run { "cp", "-a", made .. "/.", to }
-      server.remove_dir(made)
-      return
-    end
-  end
-  run { "cp", "-a", template .. "/.", to }
 end
 
 -- All that is synced is in memory, or need not outlive the machine.
@@ -247,7 +219,7 @@ local function start_all(opts)
   local self = setmetatable({ opts = opts }, postgres)
   for i = 1, 1 + (opts.standbys or 0) do
     local one = add(self, opts)
-    copy_template(one.data)
+    template.copy("postgres", make_template, one.data)
     if i > 1 then
       one.conf = standby_conf(self[1])
       write(one, "standby.signal", "")

@@ -3,23 +3,18 @@
 -- statement its COMMIT never happens; without it does, which is the mistake.
 -- DLOCK_FENCE_ROUNDS: how often (5)
 
-local dlock = require "dlock"
-local postgres = require "spec.support.postgres"
+local common = require "spec.sql.common"
 local process = require "spec.support.process"
-local shared = require "spec.support.shared"
 
 local ROUNDS = tonumber(os.getenv("DLOCK_FENCE_ROUNDS")) or 5
-
-local url = shared.at "DLOCK_TEST_POSTGRES"
 
 -- Does so each time it is told to; says when it is in its transaction, and how
 -- that ended.
 local HOLDER = [[
   local dlock = require "dlock"
-  local postgres = require "spec.support.postgres"
   local url, key, asks = arg[1], arg[2], arg[3] == "true"
   local store = assert(dlock.open(url))
-  local program = postgres.connect(url)
+  local program = require("spec.support." .. arg[4]).connect(url)
   for round in io.lines() do
     local lease = assert(store:lock(key, { ttl = 0.3, timeout = 20 }))
     assert(program:run(("BEGIN; INSERT INTO fenced VALUES ('%s', %d, %s)")
@@ -34,24 +29,30 @@ local HOLDER = [[
   end
 ]]
 
-describe("a transaction", function()
+---@param db table of spec.sql.common
+local function cases(db)
   local store
 
   before_each(function()
-    store = assert(dlock.open(url))
-    assert(postgres.ask(url, "CREATE TABLE IF NOT EXISTS fenced"
-      .. " (key text, fence bigint, round integer)"))
+    store = db.open()
+    db.ask "CREATE TABLE IF NOT EXISTS fenced (name text, fence bigint, n int)"
   end)
 
   after_each(function()
     process.close_all()
-    store:close(1)
+    db.ask "DROP TABLE fenced"
+    db.close_stores()
   end)
+
+  local function written(key)
+    return db.ask(("SELECT count(*) FROM fenced WHERE name = '%s'"):format(key))
+  end
 
   -- How the rounds ended. stop: whether the lock goes on while the holder is
   -- stopped.
   local function run(key, asks, stop)
-    local holder = process.spawn { script = HOLDER, args = { url, key, asks } }
+    local holder = process.spawn { script = HOLDER, args = { db.url, key,
+      asks, db.name } }
     local ends = {}
     for round = 1, ROUNDS do
       holder:write(round .. "\n")
@@ -59,8 +60,8 @@ describe("a transaction", function()
       if stop then
         assert(holder:pause())
         local lease = assert(store:lock(key, { timeout = 20 }))
-        assert(postgres.ask(url, ("INSERT INTO fenced VALUES ('%s', %d, %d)")
-          :format(key, lease.fence, round)))
+        db.ask(("INSERT INTO fenced VALUES ('%s', %d, %d)"):format(key,
+          lease.fence, round))
         lease:release()
         holder:resume()
       end
@@ -79,14 +80,12 @@ describe("a transaction", function()
   it("that asks for the fence is undone when the lock went on", function()
     local ends = run("asks", true, true)
     assert.same(all "ROLLBACK", ends)
-    assert.equal(tostring(ROUNDS), postgres.ask(url,
-      "SELECT count(*) FROM fenced WHERE key = 'asks'"))
+    assert.equal(tostring(ROUNDS), written "asks")
   end)
 
   it("that does not ask is committed behind the next holder's", function()
     assert.same(all "COMMIT", run("silent", false, true))
-    assert.equal(tostring(2 * ROUNDS), postgres.ask(url,
-      "SELECT count(*) FROM fenced WHERE key = 'silent'"))
+    assert.equal(tostring(2 * ROUNDS), written "silent")
   end)
 
   it("that asks is committed while the lock is its own", function()
@@ -96,14 +95,20 @@ describe("a transaction", function()
   it("is waited for by the next grant once it has asked", function()
     local key = "waits"
     local old = assert(store:lock(key, { ttl = 0.3, renew = false }))
-    local program = postgres.connect(url)
+    local program = db.connect(db.url)
     assert.equal("1", program:run("BEGIN; " .. old:fence_sql()))
-    local other = assert(dlock.open(url))
-    finally(function() other:close(1) end)
+    local other = db.open()
     local lease, _, code = other:lock(key, { timeout = 1 })
     assert.is_nil(lease)
     assert.is_truthy(code == "timeout" or code == "unavailable", code)
     assert(program:run "COMMIT")
     assert(other:lock(key, { timeout = 20 })):release()
   end)
-end)
+end
+
+for _, name in ipairs { "postgres", "mysql" } do
+  local db = common(name)
+  describe("a transaction in " .. db.title, function()
+    cases(db)
+  end)
+end

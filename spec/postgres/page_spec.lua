@@ -101,61 +101,6 @@ describe("docs/postgres.md", function()
     lease:release()
   end)
 
-  -- As pgmoon and LuaSQL give what a server says.
-  local function pgmoon(session)
-    return { query = function(_, sql)
-      local out, problem = session:run(sql)
-      if not out then return nil, problem end
-      return out == "" and {} or { { out } }
-    end }
-  end
-
-  local function luasql(session)
-    return {
-      setautocommit = function() assert(session:run "BEGIN") end,
-      commit = function() return session:run "COMMIT" end,
-      rollback = function() return session:run "ROLLBACK" end,
-      execute = function(_, sql)
-        local out, problem = session:run(sql)
-        return out and { fetch = function() return out ~= "" and out or nil end,
-          close = function() end }, problem
-      end,
-    }
-  end
-
-  it("and the cookbook's functions are undone when the lock went on",
-    function()
-      assert(server:sql([[
-        CREATE TABLE orders (id integer, state text);
-        GRANT ALL ON orders TO dlock]]))
-      local store = assert(dlock.open(server.url))
-      local session = postgres.connect(server.url)
-      finally(function()
-        store:close(1)
-        assert(server:sql "DROP TABLE orders")
-      end)
-      local count = 0
-      for _, block in ipairs(pages.blocks "docs/cookbook.md") do
-        local text = table.concat(block, "\n")
-        if text:find("fence_sql", 1, true) then
-          local pay = assert((loadstring or load)(text .. "\nreturn pay"))()
-          local handle = (text:find("pg:query", 1, true) and pgmoon
-            or luasql)(session)
-          assert(server:sql "TRUNCATE orders; INSERT INTO orders VALUES (42)")
-          local late = assert(store:lock("orders:42", { ttl = 0.2,
-            renew = false }))
-          local lease = assert(store:lock("orders:42"))
-          assert.is_false(pay(handle, late))
-          assert.equal("", server:sql "SELECT state FROM orders")
-          assert.is_true(pay(handle, lease))
-          assert.equal("paid", server:sql "SELECT state FROM orders")
-          lease:release()
-          count = count + 1
-        end
-      end
-      assert.equal(2, count)
-    end)
-
   it("says what PostgreSQL answers to what people do instead", function()
     local sessions, count = {}, 0
     local function session(name)

@@ -4,6 +4,7 @@
 -- DLOCK_FENCE_ROUNDS: how often (5)
 
 local common = require "spec.sql.common"
+local pages = require "spec.support.pages"
 local process = require "spec.support.process"
 
 local ROUNDS = tonumber(os.getenv("DLOCK_FENCE_ROUNDS")) or 5
@@ -28,6 +29,29 @@ local HOLDER = [[
     print(ending)
   end
 ]]
+
+-- As pgmoon and lua-resty-mysql give what a server says.
+local function by_query(session)
+  return { query = function(_, sql)
+    local out, problem = session:run(sql)
+    if not out then return nil, problem end
+    return out == "" and {} or { { out } }
+  end }
+end
+
+-- As LuaSQL does.
+local function luasql(session)
+  return {
+    setautocommit = function() assert(session:run "BEGIN") end,
+    commit = function() return session:run "COMMIT" end,
+    rollback = function() return session:run "ROLLBACK" end,
+    execute = function(_, sql)
+      local out, problem = session:run(sql)
+      return out and { fetch = function() return out ~= "" and out or nil end,
+        close = function() end }, problem
+    end,
+  }
+end
 
 ---@param db table of spec.sql.common
 local function cases(db)
@@ -103,6 +127,33 @@ local function cases(db)
     assert.is_truthy(code == "timeout" or code == "unavailable", code)
     assert(program:run "COMMIT")
     assert(other:lock(key, { timeout = 20 })):release()
+  end)
+
+  it("by the cookbook's functions is undone when the lock went on", function()
+    db.ask "CREATE TABLE orders (id integer, state text)"
+    finally(function() db.ask "DROP TABLE orders" end)
+    local session, count = db.connect(db.url), 0
+    for _, block in ipairs(pages.blocks "docs/cookbook.md") do
+      local text = table.concat(block, "\n")
+      if text:find("fence_sql", 1, true) then
+        local pay = assert((loadstring or load)(text .. "\nreturn pay"))()
+        local handle = (text:find("db:query", 1, true) and by_query
+          or luasql)(session)
+        db.ask "DELETE FROM orders"
+        db.ask "INSERT INTO orders VALUES (42, 'new')"
+        local late = assert(store:lock("orders:42", { ttl = 0.2,
+          renew = false }))
+        local lease = assert(store:lock("orders:42"))
+        assert.is_false(pay(handle, late))
+        assert.equal("new", db.ask "SELECT state FROM orders")
+        assert.is_true(pay(handle, lease))
+        assert.equal("paid", db.ask "SELECT state FROM orders")
+        lease:release()
+        count = count + 1
+      end
+    end
+    session:close()
+    assert.equal(2, count)
   end)
 end
 

@@ -6,6 +6,7 @@ local common = require "spec.mysql.common"
 local mysql = require "spec.support.mysql"
 local pages = require "spec.support.pages"
 local process = require "spec.support.process"
+local said = require "spec.sql.said"
 
 local key, open = common.key, common.open
 
@@ -139,6 +140,16 @@ describe("a MariaDB server", function()
       io_timeout = 1 }:ping()
     assert.are.equal("denied", code, message)
     assert.is_nil(message:find("sesame", 1, true))
+  end)
+
+  it("answers what the page says to what people do instead", function()
+    start()
+    assert(server:sql("CREATE USER one; CREATE USER two;"
+      .. " GRANT ALL ON dlock.* TO one, two"))
+    assert.equal(9, said("docs/mysql.md", function(name)
+      return name == "dba" and server:session()
+        or mysql.connect((server.url:gsub("dlock:[^@]*", name .. ":")))
+    end))
   end)
 
   -- ---- the exact fence ----

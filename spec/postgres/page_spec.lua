@@ -6,6 +6,7 @@ local dlock = require "dlock"
 local pages = require "spec.support.pages"
 local postgres = require "spec.support.postgres"
 local process = require "spec.support.process"
+local said = require "spec.sql.said"
 
 local PAGE = "docs/postgres.md"
 
@@ -102,38 +103,13 @@ describe("docs/postgres.md", function()
   end)
 
   it("says what PostgreSQL answers to what people do instead", function()
-    local sessions, count = {}, 0
-    local function session(name)
-      local url = server.url
-      if name:find "pooled" then url = server.bouncer.url end
-      if not sessions[name] then
-        sessions[name] = name == "dba" and server:session()
-          or postgres.connect(url)
-        if name ~= "dba" and not name:find "pooled" then
-          assert(sessions[name]:run(("SET application_name = '%s'")
-            :format(name)))
-        end
-      end
-      return sessions[name]
-    end
-    for _, text in ipairs(blocks "/%* %a+ ?%a* %*/") do
-      for line in text:gmatch("[^\n]+") do
-        local name, sql, answer = line:match("^/%* ([%a ]+) %*/ (.*);(.*)$")
-        answer = answer:match("^ %-%- (.*)$") or ""
-        assert.equal(answer, session(name):run(sql), line)
-        if sql:find "CREATE TABLE" then
-          assert(session(name):run("GRANT ALL ON ALL TABLES IN SCHEMA public"
-            .. " TO dlock"))
-        end
-        count = count + 1
-      end
-      for name, one in pairs(sessions) do
-        if name ~= "dba" then
-          one:close()
-          sessions[name] = nil
-        end
-      end
-    end
-    assert.is_true(count >= 13)
+    assert(server:sql "ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO dlock")
+    assert.is_true(said(PAGE, function(name)
+      if name == "dba" then return server:session() end
+      if name:find "pooled" then return postgres.connect(server.bouncer.url) end
+      local one = postgres.connect(server.url)
+      assert(one:run(("SET application_name = '%s'"):format(name)))
+      return one
+    end) >= 13)
   end)
 end)

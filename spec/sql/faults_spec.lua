@@ -378,6 +378,21 @@ local function cases(db)
     assert(mine:release())
   end)
 
+  it("another's lock on a row: a lost hold's give-back delays no other key",
+    function()
+      local store, k, free = open(), key(), key()
+      local stuck = assert(store:lock(k, { ttl = 1 }))
+      local other = session()
+      lock_row(other, k)
+      assert.is_true(stuck:wait_lost(10))
+      local start, count = now(), 0
+      while now() - start < 8 do
+        count = count + 1
+        assert(assert(store:try_lock(free .. count)):release())
+      end
+      assert(other:run "COMMIT")
+    end)
+
   it("another's lock on another key's row: nobody waits for it", function()
     local store, k, locked = open(), key(), key()
     assert(store:lock(locked)):release()
@@ -468,6 +483,35 @@ local function cases(db)
       assert(lease:release())
       assert.are.equal("lost", code_of(lease:guard(db.nothing)))
     end)
+
+  it("a guarded statement sets nothing for dlock's own", function()
+    local one, two, k = open(), open(), key()
+    local lease = assert(one:lock(k, { ttl = 20 }))
+    for _, statement in ipairs(db.session_statements) do
+      assert(lease:guard(statement))
+    end
+    assert(lease:extend())
+    assert.are.equal("busy", code_of(two:try_lock(k)))
+    assert(lease:release())
+    assert(assert(one:try_lock(k)):release())
+  end)
+
+  it("a reader's exact fence keeps no other reader", function()
+    local store, k, all = open(), key(), {}
+    for i = 1, 4 do
+      all[i] = assert(assert(store:rwlock(k)):read():acquire { ttl = 20 })
+    end
+    local other = session()
+    assert(other:run "BEGIN")
+    assert.are.equal("1", other:run(all[2]:fence_sql()))
+    local start = now()
+    assert(all[1]:extend())
+    assert(all[3]:release())
+    assert(assert(store:rwlock(k)):read():try_acquire()):release()
+    assert.is_true(now() - start < 5)
+    assert(other:run "COMMIT")
+    assert(all[2]:extend())
+  end)
 
   it("a reader whose time is over writes nothing by a late guard", function()
     local store, k = open(), key()

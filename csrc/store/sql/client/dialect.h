@@ -37,6 +37,8 @@ enum dlk_sql_verdict {
   DLK_SQL_CROSSED   /* undone by a lock or another transaction */
 };
 
+#define DLK_SQL_ATTEMPTS 3
+
 enum dlk_sql_kind { DLK_SQL_NULL, DLK_SQL_NUMBER, DLK_SQL_BYTES };
 
 /* A parameter or a cell of an answer; bytes are in its call's block. */
@@ -54,6 +56,7 @@ struct dlk_sql_call {
   void *who;
   void *owned; /* freed with it; or NULL */
   bool failed; /* no memory for a parameter */
+  int crossed; /* how often it was; at DLK_SQL_ATTEMPTS it is not repeated */
   size_t count, room;
   struct dlk_sql_cell *params;
   struct dlk_buf bytes;
@@ -88,6 +91,7 @@ struct dlk_sql_worker;
 
 struct dlk_sql_dialect {
   const char *name;
+  const char *bytes; /* of the digits in a parameter, in words */
   /* NULL: err says why. `refused` counts passwords. */
   void *(*open)(struct dlk_sql_worker *w, const struct dlk_sql_place *place,
                 int64_t deadline, struct dlk_sql_peer *self,

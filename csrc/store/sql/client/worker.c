@@ -17,7 +17,8 @@
  * W5  `gone` follows `end` when the thread is through, or `abandon`. A thread
  *     that hangs then keeps the worker's memory, and frees it.
  * W6  A call that was crossed by a lock or another transaction is undone; it is
- *     repeated whole, three times at most.
+ *     repeated whole, three times at most, behind the calls that came since: a
+ *     row that somebody keeps locked costs each of them one attempt.
  *
  * The server hangs up while the connection is idle: the thread hears that, so
  * the next call is not UNSURE. `end` crosses a call: it has until the deadline.
@@ -37,7 +38,6 @@
 
 #define STACK_SIZE ((size_t)1024 * 1024)
 #define IDLE (60 * DLK_SEC)
-#define ATTEMPTS 3
 #define BACKOFF (100 * DLK_MS) /* between attempts to connect */
 #define BACKOFF_MAX (2 * DLK_SEC)
 #define LOOSE (2 * DLK_SEC)
@@ -298,18 +298,19 @@ static void attempt(struct dlk_sql_worker *w, struct dlk_sql_call *call) {
   hang_up(w);
 }
 
-static void serve(struct dlk_sql_worker *w, struct dlk_sql_call *call) {
-  uint32_t lot = (uint32_t)dlk_clock_now();
-  for (int i = 0;; i++) {
-    attempt(w, call);
-    if (call->verdict != DLK_SQL_CROSSED)
-      return;
-    int64_t pause = (5 + (int64_t)((lot >> (4 * i)) % 16)) * DLK_MS;
-    if (i + 1 >= ATTEMPTS || dlk_clock_now() + pause >= call->deadline)
-      break;
-    (void)dlk_sql_wait(w, -1, 0, dlk_clock_now() + pause);
+/* W6. False: it is to be repeated. */
+static bool serve(struct dlk_sql_worker *w, struct dlk_sql_call *call) {
+  attempt(w, call);
+  if (call->verdict != DLK_SQL_CROSSED)
+    return true;
+  int64_t now = dlk_clock_now();
+  int64_t pause = (5 + (now >> 10) % 16) * DLK_MS;
+  if (++call->crossed < DLK_SQL_ATTEMPTS && now + pause < call->deadline) {
+    (void)dlk_sql_wait(w, -1, 0, now + pause);
+    return false;
   }
   call->verdict = DLK_SQL_NOT_DONE;
+  return true;
 }
 
 /* [lock], which it opens. Waits for a call, a notice, or the end of the idle
@@ -357,10 +358,11 @@ static void *thread(void *arg) {
         DLK_CONTAINER(w->queue.next, struct dlk_sql_call, link);
     dlk_list_remove(&call->link);
     pthread_mutex_unlock(&w->lock);
-    serve(w, call);
+    bool done = serve(w, call);
     pthread_mutex_lock(&w->lock);
-    dlk_list_append(&w->ready, &call->link);
-    kick(w);
+    dlk_list_append(done ? &w->ready : &w->queue, &call->link);
+    if (done)
+      kick(w);
   }
   pthread_mutex_unlock(&w->lock);
   hang_up(w);

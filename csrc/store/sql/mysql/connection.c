@@ -186,18 +186,19 @@ static void read_hello(void *who, MYSQL_RES *r) {
   }
 }
 
+/* M2 */
+#define SETTINGS                                                               \
+  "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;"        \
+  "SET SESSION autocommit=1, completion_type=0, sql_mode='',"                  \
+  " sql_safe_updates=0, sql_select_limit=DEFAULT, wait_timeout=300,"           \
+  " innodb_lock_wait_timeout=1, lock_wait_timeout=1;"
 #define WHO                                                                    \
   "SHOW GLOBAL STATUS LIKE 'Uptime';"                                          \
   "SELECT 'id', CONNECTION_ID() UNION ALL SELECT 'now', UNIX_TIMESTAMP()"
 
-/* M2 */
 static bool greet(struct dlk_sql_worker *w, struct dlk_my *my, int64_t deadline,
                   struct dlk_sql_peer *self, struct dlk_error *err) {
-  static const char text[] =
-      "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;"
-      "SET SESSION autocommit=1, completion_type=0, sql_mode='',"
-      " sql_safe_updates=0, sql_select_limit=DEFAULT, wait_timeout=300,"
-      " innodb_lock_wait_timeout=1, lock_wait_timeout=1;"
+  static const char text[] = SETTINGS
       "SHOW VARIABLES WHERE Variable_name IN"
       " ('read_only', 'innodb_read_only', 'log_bin', 'binlog_format');" WHO;
   struct hello h = {0};
@@ -227,6 +228,17 @@ static bool greet(struct dlk_sql_worker *w, struct dlk_my *my, int64_t deadline,
                   "STATEMENT InnoDB refuses what it does",
                   my->place->shown);
   return err->code == DLK_OK;
+}
+
+void dlk_my_reset(struct dlk_sql_worker *w, struct dlk_my *my,
+                  int64_t deadline) {
+  static const char text[] = SETTINGS "DO 0";
+  int bad = 0, wants = mysql_reset_connection_start(&bad, &my->c);
+  while (wants)
+    wants =
+        mysql_reset_connection_cont(&bad, &my->c, turn(w, my, wants, deadline));
+  if (bad || dlk_my_query(w, my, text, sizeof text - 1, deadline, NULL, NULL))
+    my->lost = true;
 }
 
 void *dlk_my_open(struct dlk_sql_worker *w, const struct dlk_sql_place *place,

@@ -24,6 +24,10 @@ int dlk_my_listen(struct dlk_sql_worker *w, void *connection, int64_t deadline);
 bool dlk_my_end(struct dlk_sql_worker *w, void *connection,
                 const struct dlk_sql_peer *peer, int64_t deadline);
 
+/* Makes the session as it was at first, or loses the connection. */
+void dlk_my_reset(struct dlk_sql_worker *w, struct dlk_my *my,
+                  int64_t deadline);
+
 /* Runs statements, and hands each of their results to `each` (or NULL). 0, or
  * the first error's number; the deadline, as all of the library's errors, loses
  * the connection. */

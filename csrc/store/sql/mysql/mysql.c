@@ -11,6 +11,7 @@
 #define PORT 3306
 
 static const struct dlk_sql_dialect dialect = {.name = "mysql",
+                                               .bytes = "UNHEX(?)",
                                                .open = dlk_my_open,
                                                .close = dlk_my_close,
                                                .run = dlk_my_run,

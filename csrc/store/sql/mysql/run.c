@@ -237,9 +237,10 @@ static bool make_schema(struct dlk_sql_worker *w, struct dlk_my *my,
   if (!my->lost && e->code != DLK_UNAVAILABLE) {
     call->verdict = DLK_SQL_REFUSED;
     dlk_error_set(&call->err, DLK_DENIED,
-                  "'%s': dlock's tables and procedures %s… are not there, and "
-                  "this user may not make them (%.100s); an administrator "
-                  "does: dlock schema mysql | mysql %.64s",
+                  "'%s': dlock's tables and procedures %s… are not there, or "
+                  "this user may not EXECUTE them, and it may not make them "
+                  "(%.100s); an administrator does: dlock schema mysql | mysql "
+                  "%.64s",
                   my->place->shown, my->place->schema, mysql_error(&my->c),
                   my->place->database);
   } else {
@@ -267,15 +268,27 @@ static bool lacks_schema(struct dlk_sql_worker *w, struct dlk_my *my) {
          lacks;
 }
 
+/* What a program's own statement set must not be what ours run under: its clock
+ * would end holds at any time. */
+static void reset_behind(struct dlk_sql_worker *w, struct dlk_my *my,
+                         const struct dlk_sql_call *call) {
+  if (call->statement == DLK_SQL_GUARD && !my->lost)
+    dlk_my_reset(w, my, dlk_time_add(dlk_clock_now(), my->place->io_timeout));
+}
+
 void dlk_my_run(struct dlk_sql_worker *w, void *connection,
                 struct dlk_sql_call *call) {
   struct dlk_my *my = connection;
   for (bool made = false;; made = true) {
     unsigned bad = ask(w, my, call);
-    if (bad == 0)
+    if (bad == 0) {
+      reset_behind(w, my, call);
       return;
+    }
     const struct dlk_my_error *e = dlk_my_error_find(bad);
     refused(my, call, e);
+    /* Behind `refused`, which reads the session's last error. */
+    reset_behind(w, my, call);
     /* Another program may have made it since. */
     bool again = !my->lost && e->schema && !made;
     if (again && lacks_schema(w, my))

@@ -51,7 +51,8 @@ CREATE TABLE IF NOT EXISTS dlock_hold (
   since DATETIME(6) NOT NULL,
   owner VARBINARY(96),
   value BLOB,
-  PRIMARY KEY (id, token)
+  PRIMARY KEY (id, token),
+  UNIQUE KEY (id, fence)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC //
 
 CREATE TABLE IF NOT EXISTS dlock_wait (

@@ -14,6 +14,7 @@
 #define PORT 5432
 
 static const struct dlk_sql_dialect dialect = {.name = "postgres",
+                                               .bytes = "decode($1, 'hex')",
                                                .open = dlk_pg_open,
                                                .close = dlk_pg_close,
                                                .run = dlk_pg_run,

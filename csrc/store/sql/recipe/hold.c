@@ -19,13 +19,15 @@ static void put_hold(struct dlk_sql_call *call, struct dlk_sql_hold *h) {
 
 /* ---- release ---- */
 
-/* Keys that nobody uses go, about once an hour. */
+/* Keys that nobody uses go, about once an hour; one in 64 first releases does
+ * it too, because programs may be short, and many. */
 static void sweep(struct dlk_sql_store *s) {
   int64_t now = dlk_sql_now(s);
   uint16_t lot;
   if (s->swept == 0) {
     s->host->random(s->host, &lot, sizeof lot);
-    s->swept = now - SWEEP_EVERY / UINT16_MAX * lot;
+    s->swept =
+        now - (lot % 64 == 0 ? SWEEP_EVERY : SWEEP_EVERY / UINT16_MAX * lot);
   }
   struct dlk_sql_worker *w = s->workers[DLK_SQL_A];
   if (now - s->swept < SWEEP_EVERY || !w)
@@ -202,7 +204,8 @@ void dlk_sql_guard(struct dlk_sql_try *t) {
     if (memchr(op->argv[i], '\0', op->argv_len[i]))
       dlk_error_set(&err, DLK_INVALID,
                     "a guarded statement and its parameters have no NUL bytes; "
-                    "write bytes as decode($1, 'hex')");
+                    "write bytes as %s",
+                    t->store->dialect->bytes);
   if (err.code != DLK_OK)
     dlk_sql_done(t, &err);
   else

@@ -2,13 +2,16 @@
  *
  * An orphan is a token that is left in the background: at once, once more after
  * two seconds if its old request may still be done, and else until the server
- * answers, or has forgotten the token by itself. */
+ * answers, or has forgotten the token by itself. While another transaction has
+ * its row, that gets rarer: each attempt holds up the connection for a second.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "store/sql/recipe/recipe.h"
 
-#define AGAIN DLK_SEC
+#define AGAIN DLK_SEC /* doubles up to LONGEST while a row is locked */
+#define LONGEST (8 * DLK_SEC)
 #define LATE (2 * DLK_SEC)
 #define PLACE (15 * DLK_SEC) /* a place that nobody asks for is dead then */
 
@@ -174,7 +177,7 @@ struct orphan {
   struct dlk_timer timer;
   bool gives_back, twice;
   unsigned char token[DLK_SQL_TOKEN], back[DLK_SQL_TOKEN];
-  int64_t until;
+  int64_t until, pause;
   size_t key_len;
   char key[];
 };
@@ -194,11 +197,13 @@ static void orphan_answered(struct dlk_sql_call *call) {
     struct dlk_host *host = o->store->host;
     int64_t now = host->now(host);
     bool good = call->verdict == DLK_SQL_GOOD;
+    bool locked = call->verdict == DLK_SQL_NOT_DONE && call->begun;
     o->call = NULL;
+    o->pause = locked && o->pause < LONGEST ? 2 * o->pause : o->pause;
     if (now >= o->until || (good && (o->twice || !call->loose)))
       free_orphan(o);
     else
-      host->timer_set(host, &o->timer, now + (good ? LATE : AGAIN));
+      host->timer_set(host, &o->timer, now + (good ? LATE : o->pause));
   }
   dlk_sql_call_free(call);
 }
@@ -227,6 +232,7 @@ static void take_back(struct orphan *o) {
     return;
   }
   call->deadline = dlk_time_add(dlk_sql_now(s), s->conf.io_timeout);
+  call->crossed = DLK_SQL_ATTEMPTS - 1;
   o->call = call;
   dlk_sql_worker_put(w, call);
 }
@@ -246,6 +252,7 @@ void dlk_sql_orphan(struct dlk_sql_store *s, const struct dlk_lease *lease,
   if (!o)
     return;
   o->store = s;
+  o->pause = AGAIN;
   o->timer.fire = orphan_timer;
   o->until = dlk_time_add(dlk_sql_now(s), most > PLACE ? most : PLACE);
   o->gives_back = back != NULL;

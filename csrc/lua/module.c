@@ -8,6 +8,7 @@
 #include "core/password.h"
 #include "core/quiet.h"
 #include "core/status.h"
+#include "engine/random.h"
 #include "lua/binding.h"
 
 __attribute__((visibility("default"))) int luaopen_dlock_core(lua_State *L);
@@ -29,6 +30,21 @@ static int core_euid(lua_State *L) {
 
 static int core_pid(lua_State *L) {
   dlk_compat_pushint(L, (int64_t)getpid());
+  return 1;
+}
+
+/* core.token(): 32 digits that nobody else draws. */
+static int core_token(lua_State *L) {
+  static const char digits[] = "0123456789abcdef";
+  struct dlk_random random = {.left = 0};
+  unsigned char bytes[16];
+  char text[2 * sizeof bytes];
+  dlk_random_take(&random, bytes, sizeof bytes);
+  for (size_t i = 0; i < sizeof bytes; i++) {
+    text[2 * i] = digits[bytes[i] >> 4];
+    text[2 * i + 1] = digits[bytes[i] & 15];
+  }
+  lua_pushlstring(L, text, sizeof text);
   return 1;
 }
 
@@ -78,6 +94,7 @@ static const luaL_Reg functions[] = {
     {"mode", core_mode},
     {"pid", core_pid},
     {"now", core_now},
+    {"token", core_token},
     {"euid", core_euid},
     {"no_self", core_no_self},
     {"write", core_write},

@@ -17,8 +17,8 @@ local FAR = 1e9 -- seconds
 --   none      this value asks for nothing, and no store gets it
 --   where     open, mutex (any lockable), nested (one that can be reentrant),
 --             acquire, try (without a wait), wait (with one), release, once_per
---             and barrier (arguments), permits (a semaphore), list, attach,
---             fallback, tls
+--             and counted (arguments), permits (a semaphore), latch, list,
+--             attach, fallback, tls
 --   infinite  math.huge is allowed too; or_word: that string is;
 --             or_false: false is
 -- `.ci/types` makes types and tables of pages from comments and rules.
@@ -184,8 +184,8 @@ local TABLE = {
   ciphersuites = { where = "tls", type = "string", max_length = 4096 },
 
   --- How long a hold lasts without renewal.
-  ttl = { where = "open mutex acquire try", type = "number", min = 0.1,
-    max = YEAR, default = 30,
+  ttl = { where = "open mutex acquire try latch", type = "number",
+    min = 0.1, max = YEAR, default = 30,
     hint = "; to hold for longer, or for ever, leave renew = true" },
   --- The renewal thread extends the lease at a third of the ttl, while the
   --- lease object and the process live.
@@ -204,8 +204,8 @@ local TABLE = {
   early = { where = "release", type = "boolean" },
   --- How long one successful run of `store:once_per` counts.
   period = { where = "once_per", type = "number", min = 0.1, max = YEAR },
-  --- How many meet at a barrier.
-  n = { where = "barrier", type = "number", min = 1, max = 500,
+  --- How many meet at a barrier, or count down a latch.
+  n = { where = "counted", type = "number", min = 1, max = 500,
     integer = true },
   --- How long to wait, also for a server that is not there (then the code is
   --- `unavailable`); 0 is a try. A campaign waits for ever, a release for the
@@ -273,6 +273,7 @@ local CALLS = {
   ["store:lock"] = "mutex nested acquire wait",
   ["store:try_lock"] = "mutex nested try",
   ["store:with"] = "mutex nested acquire wait",
+  ["store:latch"] = "latch",
   ["store:list"] = "list",
   ["store:attach"] = "attach",
   ["dlock.fallback"] = "fallback",

@@ -9,6 +9,7 @@ local core = require "dlock.core"
 local election = require "dlock.kinds.election"
 local events = require "dlock.events"
 local host = require "dlock.host"
+local latch = require "dlock.kinds.latch"
 local lockable = require "dlock.lockable"
 local misuse = require "dlock.misuse"
 local once = require "dlock.kinds.once"
@@ -177,6 +178,23 @@ function methods:barrier(key, n, extra)
   local ok, message, code = check_meeting(client, key, n, "store:barrier")
   if not ok then return nil, message, code end
   return barrier.new(client, key, n)
+end
+
+--- Makes a latch on `key`, which opens when `n` (1 to 500) counts were made.
+--- See [latches](#latches).
+---@param key string 1 to 500 bytes
+---@param n integer from 1 to 500
+---@param opts? dlock.latch_options
+---@return dlock.latch|nil
+---@return string? message
+---@return dlock.code? code invalid, unsupported
+function methods:latch(key, n, opts)
+  local client = client_of(self, "latch")
+  local bad = options.check(opts, "store:latch")
+  if bad then return fail("invalid", bad) end
+  local ok, message, code = check_meeting(client, key, n, "store:latch")
+  if not ok then return nil, message, code end
+  return latch.new(client, key, n, opts)
 end
 
 --- Makes an election on `key`.

@@ -1,6 +1,7 @@
--- Barriers.
+-- Barriers and latches.
 
 local assert = require "luassert"
+local lockable = require "dlock.lockable"
 
 local function code_of(_, _, code)
   return code
@@ -247,6 +248,197 @@ return function(t, it, timed)
       assert.has_error(function() barrier[call](barrier, "1") end)
       assert.has_error(function() barrier[call](barrier, { timeout = 1 }) end)
     end
+    t:expect_nothing_left()
+  end)
+
+  -- ---- latches
+
+  -- A latch's counts stay: an admin ends them.
+  local function sweep(store, key)
+    assert(store:break_lock(key))
+    assert(store:break_lock(key .. ":open"))
+    t:expect_nothing_left(10)
+  end
+
+  it("a latch, which opens when all have counted", function()
+    local a, b, key, peer = t:open(), t:open(), t:key(), t:peer()
+    local here, there = assert(a:latch(key, 3)), assert(b:latch(key, 3))
+    assert.are.equal("dlock.latch: '" .. key .. "'", tostring(here))
+    assert.are.equal(3, there:count())
+    peer:start("return store:latch('%s', 3):wait(60)", key)
+    assert.is_true(here:count_down())
+    assert.are.equal(2, there:count())
+    assert.is_true(here:count_down()) -- the same one again
+    assert.are.equal(1, here:count())
+    assert.are.equal(1, there:count())
+    local ok, message, code = there:wait(0)
+    assert.is_nil(ok)
+    assert.are.equal("timeout", code)
+    assert.matches("^timeout: 1 of 3 counts were missing for the latch '"
+      .. key, message)
+    assert.are.equal("timeout", code_of(here:wait(0.2)))
+    assert.is_true(there:count_down())
+    assert.are.equal("true", (peer:finish()))
+    assert.is_true(here:wait())
+    assert.is_true(here:wait(0))
+    assert.are.equal(0, here:count())
+    local holders = #assert(a:inspect(key)).holders
+    assert.is_true(here:count_down()) -- it is open
+    assert.are.equal(0, there:count())
+    assert.are.equal(holders, #assert(a:inspect(key)).holders)
+    assert(b:break_lock(key))
+    assert.are.equal(0, here:count()) -- by the mark alone
+    sweep(b, key)
+    assert.are.equal(3, here:count())
+  end)
+
+  it("counts of programs that ended, or were killed, or closed their store",
+    function()
+      local a, b, key = t:open(), t:open(), t:key()
+      local peer, other = t:peer(2), t:peer(2)
+      assert.is_true(assert(a:latch(key, 4)):count_down())
+      assert.is_true(a:close())
+      for _, one in ipairs { peer, other } do
+        assert.are.equal("true",
+          (one:run("return store:latch('%s', 4):count_down()", key)))
+      end
+      peer:kill()
+      other.process:close()
+      local there = assert(b:latch(key, 4))
+      t:sleep(3) -- the session of the killed one is over
+      assert.are.equal(1, there:count())
+      assert.is_true(there:count_down())
+      assert.is_true(there:wait(0))
+      sweep(b, key)
+    end)
+
+  timed("a latch's counts, and the open latch, which end", function()
+    local store, key = t:open(), t:key()
+    local latch = assert(store:latch(key, 2, { ttl = 2 }))
+    local start = t:now()
+    assert.is_true(latch:count_down())
+    assert.are.equal(1, latch:count())
+    t:eventually("the end of the count", function()
+      return latch:count() == 2
+    end, 20)
+    assert.is_true(t:now() - start >= 1.99)
+    start = t:now()
+    assert.is_true(latch:count_down())
+    assert.is_true(latch:count_down())
+    assert.are.equal(0, latch:count())
+    t:eventually("the end of the open latch", function()
+      return latch:count() == 2
+    end, 20)
+    assert.is_true(t:now() - start >= 1.99)
+    t:expect_nothing_left(10)
+  end)
+
+  it("a count whose answer was lost, which is made once", function()
+    local store, key = t:open(), t:key()
+    local latch = assert(store:latch(key, 3))
+    local other = assert(store:latch(key, 3))
+    -- What a lost answer leaves: the count is made, and the call does not know.
+    local acquire = lockable.acquire
+    local lose = true
+    lockable.acquire = function(...)
+      local lease, message, code = acquire(...)
+      if lease and lose then
+        lose = false
+        lease:release()
+        return nil, "unavailable: the answer is lost", "unavailable"
+      end
+      return lease, message, code
+    end
+    local ok, _, code = latch:count_down()
+    lockable.acquire = acquire
+    assert.is_nil(ok)
+    assert.are.equal("unavailable", code)
+    assert.are.equal(2, other:count()) -- it was made
+    assert.is_true(other:count_down())
+    assert.are.equal(1, other:count())
+    assert.is_true(latch:count_down()) -- the same again
+    assert.are.equal(1, other:count())
+    assert.is_true(latch:count_down()) -- another one
+    assert.are.equal(0, other:count())
+    sweep(store, key)
+  end)
+
+  it("a latch's waiter, which sees for itself that nobody set the mark",
+    function()
+      local store, key, peer = t:open(), t:key(), t:peer()
+      local latch = assert(store:latch(key, 2))
+      peer:start("return store:latch('%s', 2):wait(60)", key)
+      assert.is_true(latch:count_down())
+      assert.is_true(latch:count_down())
+      assert(store:break_lock(key .. ":open"))
+      assert.are.equal("true", (peer:finish()))
+      sweep(store, key)
+    end)
+
+  it("a crowd that counts a latch down", function()
+    local store, key, peers = t:open(), t:key(), {}
+    for i = 1, 6 do
+      peers[i] = t:peer()
+      peers[i]:start("local l = assert(store:latch('%s', 24))"
+        .. " for i = 1, 4 do assert(l:count_down()) end return l:wait(60)", key)
+    end
+    assert.is_true(assert(store:latch(key, 24)):wait(60))
+    for _, peer in ipairs(peers) do
+      assert.are.equal("true", (peer:finish(60)))
+    end
+    sweep(store, key)
+  end)
+
+  it("latches of different numbers, which are not one", function()
+    local a, b, key = t:open(), t:open(), t:key()
+    local one, two = assert(a:latch(key, 2)), assert(b:latch(key, 3))
+    assert.is_true(one:count_down())
+    for _, call in ipairs { "count_down", "count", "wait" } do
+      local ok, message, code = two[call](two)
+      assert.is_nil(ok)
+      assert.are.equal("invalid", code)
+      assert.matches("another number than 3", message)
+    end
+    assert.are.equal(1, one:count())
+    assert(a:break_lock(key))
+    local lease = assert(b:lock(key))
+    assert.are.equal("invalid", code_of(one:count()))
+    lease:release()
+    t:expect_nothing_left(10)
+  end)
+
+  it("a latch whose store is closed while it waits", function()
+    local a, key = t:open(), t:key()
+    local latch = assert(a:latch(key, 2))
+    local stop = t:later(0.2, function() a:close() end)
+    local ok, message, code = latch:wait(20)
+    stop()
+    assert.is_nil(ok)
+    assert.is_true(code == "cancelled" or code == "closed", message)
+    t:expect_nothing_left()
+  end)
+
+  it("latches that cannot be", function()
+    local store, key = t:open(), t:key()
+    for _, bad in ipairs { 0, -1, 1.5, 501, 0 / 0, math.huge } do
+      local got, message, code = store:latch(key, bad)
+      assert.is_nil(got)
+      assert.are.equal("invalid", code)
+      assert.matches("^invalid: n is ", message)
+    end
+    assert.are.equal("invalid", code_of(store:latch(key, 2, { ttl = 0 })))
+    for _, wrong in ipairs { "", ("k"):rep(501), ("k"):rep(513) } do
+      assert.are.equal("invalid", code_of(store:latch(wrong, 2)))
+    end
+    assert(store:latch(("k"):rep(500), 500, { ttl = 31536000 }))
+    assert.has_error(function() store:latch(key) end)
+    assert.has_error(function() store:latch(key, "2") end)
+    assert.has_error(function() store:latch(key, 2, { timeout = 5 }) end)
+    local latch = assert(store:latch(key, 2))
+    assert.are.equal("invalid", code_of(latch:wait(-1)))
+    assert.has_error(function() latch:wait("1") end)
+    assert.has_error(function() latch:count {} end)
+    assert.has_error(function() latch:count_down {} end)
     t:expect_nothing_left()
   end)
 end

@@ -50,6 +50,7 @@ local function cases(t, it)
     end
     refused("permits", "redis://")(some:available())
     refused("a barrier", "redis://")(store:barrier(key, 2))
+    refused("a latch", "redis://")(store:latch(key, 2))
     local lease = assert(rw:write():acquire())
     refused("downgrade", "use a mutex")(lease:downgrade())
     refused("guard", "check the fence")(lease:guard("SET", key, "x"))

@@ -307,6 +307,7 @@ describe("pages:", function()
       store = debug.getmetatable(store).__index,
       mutex = debug.getmetatable(assert(store:mutex("k"))).__index,
       rwlock = debug.getmetatable(assert(store:rwlock("k"))).__index,
+      latch = debug.getmetatable(assert(store:latch("k", 2))).__index,
       barrier = debug.getmetatable(assert(store:barrier("k", 2))).__index,
       canceller = debug.getmetatable(dlock.canceller()).__index,
       lease = core.lease_methods,

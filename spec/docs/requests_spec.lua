@@ -104,6 +104,10 @@ local function on_barrier(...)
   return on_object(function(key) return keep(store:barrier(key, 1)) end, ...)
 end
 
+local function on_latch(...)
+  return on_object(function(key) return store:latch(key, 2) end, ...)
+end
+
 local function on_rwlock(...)
   return on_object(function(key) return store:rwlock(key) end, ...)
 end
@@ -138,6 +142,7 @@ local CALLS = {
   ["store:rwlock"] = on_store "rwlock",
   ["store:semaphore"] = on_store("semaphore", 2),
   ["store:barrier"] = on_store("barrier", 1),
+  ["store:latch"] = on_store("latch", 1),
   ["store:election"] = on_store "election",
   ["store:inspect"] = on_store "inspect",
   ["store:break_lock"] = on_store "break_lock",
@@ -167,6 +172,9 @@ local CALLS = {
     assert(barrier:enter())
     return function() return barrier:leave() end
   end,
+  ["latch:count_down"] = on_latch "count_down",
+  ["latch:count"] = on_latch "count",
+  ["latch:wait"] = on_latch("wait", 0),
   ["semaphore:available"] = on_semaphore "available",
   ["semaphore:resize"] = on_semaphore("resize", 3),
   ["election:campaign"] = on_election "campaign",

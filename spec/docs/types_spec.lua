@@ -31,7 +31,7 @@ describe("types:", function()
       .. server.read_file "docs/fallback.md"
     for _, name in ipairs { "code", "open_options", "tls_options", "store",
       "lockable", "lock_options", "rwlock", "election", "semaphore",
-      "barrier", "lease",
+      "barrier", "latch", "lease",
       "fallback_list" } do
       assert.is_truthy(text:find(("\n<!-- generated: dlock.%s -->\n")
         :format(name), 1, true), name)

@@ -325,7 +325,7 @@ describe("bad input:", function()
         [store] = "store", [rw] = "rwlock", [dlock.canceller()] = "canceller",
         [lease] = "lease", [all] = "lease", [mutex] = "mutex",
         [rw:read()] = "mutex", [store:semaphore("k", 2)] = "semaphore",
-        [store:barrier("k", 2)] = "barrier",
+        [store:barrier("k", 2)] = "barrier", [store:latch("k", 2)] = "latch",
         [store:election("k")] = "election", [dlock.all { mutex }] = "mutex",
       } do
         local meta = debug.getmetatable(object)

@@ -41,6 +41,9 @@ space <U0009>..<U000D>;<U0020>;<U00A0>
 tolower ]] .. table.concat(small, ";") .. "\nEND LC_CTYPE\n"
 end
 
+-- Calls that need a number behind the key.
+local COUNTED = { semaphore = 1, barrier = 1, latch = 1 }
+
 describe("a text", function()
   local dir
 
@@ -130,8 +133,8 @@ describe("a text", function()
     for _, key in ipairs { ("%d\n"):rep(21846), ("x"):rep(513), "" } do
       for _, call in ipairs { "mutex", "rwlock", "election", "lock", "try_lock",
           "inspect", "break_lock", "revoke", "tag", "once", "with",
-          "semaphore", "barrier" } do
-        local last = (call == "semaphore" or call == "barrier") and 1 or nil
+          "semaphore", "barrier", "latch" } do
+        local last = COUNTED[call]
         if call == "once" or call == "with" then last = print end
         shows("", "invalid", mine[call](mine, key, last))
       end

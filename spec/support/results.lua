@@ -52,6 +52,10 @@ local ROWS = {
     function(e) return e.store:barrier(e.key, 1) end,
     function(e) return e.store:barrier(e.key, 0) end,
   },
+  ["store:latch"] = {
+    function(e) return e.store:latch(e.key, 1) end,
+    function(e) return e.store:latch(e.key, 0) end,
+  },
   ["store:election"] = {
     function(e) return e.store:election(e.key) end,
     function(e) return e.store:election("") end,
@@ -151,6 +155,14 @@ local ROWS = {
     end,
     function(e) return e.call("barrier", "leave", 2) end,
   },
+
+  ["latch:count_down"] = {
+    function(e) return e.call("latch", "count_down", 2) end,
+    function(e) return e.call("latch", "count_down", 3) end,
+    function(e) return e.store:break_lock(e.key) end,
+  },
+  ["latch:count"] = { function(e) return e.call("latch", "count", 2) end },
+  ["latch:wait"] = { function(e) return e.call("latch", "wait", 2, 0) end },
 
   ["semaphore:available"] = {
     function(e) return e.semaphore:available() end,

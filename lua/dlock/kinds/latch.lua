@@ -1,0 +1,186 @@
+-- A latch opens when n counts were made, by whatever programs, dead or alive.
+--
+-- A *count* is a permit of the key that min_hold keeps for the latch's ttl. Its
+-- limit never refuses, and says what n is. Its value is a *token*. The *mark*
+-- is a hold on key:open that min_hold keeps likewise.
+--
+--   I1  The store keeps a count, once told, for ttl from its grant, whatever
+--       becomes of the program (min_hold).
+--   I2  A count is counted once. Each draws a token, and tokens are counted. A
+--       count_down that ended `unavailable` may have counted, or may do so
+--       late; the next one of the object takes its token again.
+--   I3  The latch is open while there is the mark, or n tokens are seen at
+--       once. A count_down that sees n sets the mark; then nobody counts.
+--   I4  Counts and mark end by themselves, at ttl from their grants.
+--
+-- Crossings.
+-- - A program dies between its count and the mark: a waiter sees n tokens
+--   itself, at its next look.
+-- - Two that count last set two marks, and both hold the latch open.
+-- - The first count ends before the last is made: n are never there at once,
+--   and the latch stays shut. With a mark it is open until that ends.
+local core = require "dlock.core"
+local class = require "dlock.class"
+local lockable = require "dlock.lockable"
+local modes = require "dlock.modes"
+local options = require "dlock.options"
+local results = require "dlock.results"
+local text = require "dlock.text"
+
+local latch, fail = {}, results.fail
+
+local MARK, NOBODY = ":open", ":idle"
+local NO_LIMIT = 2147483647
+local DAY = 86400
+local BEAT = 1 -- seconds without news
+local PAUSE = 0.25 -- seconds behind a wake in vain
+
+--- What store:latch gives.
+---@class dlock.latch
+local methods = {}
+
+local CLASS = class("latch", methods, "; options go into store:latch")
+
+local function inspect(from)
+  return lockable.inspect { client = from.client, key = from.key }
+end
+
+local function other_number(state)
+  return ("a latch for another number than %d, or another kind of lock, has"
+    .. " the key %s"):format(state.n, text.quote(state.key))
+end
+
+-- How many counts are missing.
+local function missing(state)
+  local found, message, code = inspect(state.marks)
+  if found then return 0 end
+  if code then return nil, message, code end
+  found, message, code = inspect(state.counts)
+  if code then return nil, message, code end
+  local tokens, left = {}, state.n
+  if found and found.holders[1]
+      and found.permits ~= state.counts.kind.cap then
+    return fail("invalid", other_number(state))
+  end
+  for _, holder in ipairs(found and found.holders or {}) do
+    if holder.value and not tokens[holder.value] then
+      tokens[holder.value], left = true, left - 1
+    end
+  end
+  return math.max(left, 0)
+end
+
+-- A hold that stays for the latch's ttl when it is given up.
+local function keep(state, from, value)
+  local lease, message, code = lockable.acquire(from, { value = value,
+    min_hold = state.ttl, renew = true, max_hold = math.huge }, true)
+  if not lease then return nil, message, code end
+  lease:release() -- whatever it says: I1
+  return true
+end
+
+-- I3
+local function set_mark(state)
+  if inspect(state.marks) == nil then
+    keep(state, state.marks, "")
+  end
+end
+
+-- A token that nobody else has, or that of a count that may have been made.
+local function count(state)
+  local token = table.remove(state.unknown) or core.token()
+  local done, message, code = keep(state, state.counts, token)
+  if code == "unavailable" then
+    table.insert(state.unknown, token)
+  elseif code == "invalid" and message:find("limit", 1, true) then
+    message = ("%s (%s)"):format(message, other_number(state))
+  end
+  return done, message, code
+end
+
+--- Counts one, and returns `true`; the count stays when this program ends. A
+--- call behind one that was `unavailable` is that one again, and counts once.
+--- See [latches](#latches).
+---@return true|nil
+---@return string? message
+---@return dlock.code? code unavailable, invalid, closed
+function methods:count_down(extra)
+  local state = CLASS.state_of(self, "count_down")
+  options.check_end(extra, "latch:count_down", "no argument")
+  local left, message, code = missing(state)
+  if not left then return nil, message, code end
+  if left == 0 then return true end
+  local done
+  done, message, code = count(state)
+  if not done then return nil, message, code end
+  if missing(state) == 0 then
+    set_mark(state)
+  end
+  return true
+end
+
+--- Returns how many counts are missing: 0 when the latch is open.
+---@return integer|nil
+---@return string? message
+---@return dlock.code? code unavailable, invalid, closed
+function methods:count(extra)
+  local state = CLASS.state_of(self, "count")
+  options.check_end(extra, "latch:count", "no argument")
+  return results.of(missing(state))
+end
+
+-- Until the mark is set, or a BEAT.
+local function await(state, seconds, woken)
+  local key = woken and state.key .. NOBODY or state.marks.key
+  local limit = woken and PAUSE or BEAT
+  local ok, message, code = lockable.ask(state, "change", key, 0,
+    math.min(seconds, limit))
+  if code and code ~= "timeout" then return nil, message, code end
+  return true, ok
+end
+
+--- Returns `true` once the latch is open, else `timeout`.
+---@param timeout? number seconds (the store's `timeout`)
+---@return true|nil
+---@return string? message
+---@return dlock.code? code timeout, unavailable, invalid, cancelled, closed
+function methods:wait(timeout)
+  local state = CLASS.state_of(self, "wait")
+  local bad = options.check_optional(timeout, "timeout", "latch:wait")
+  if bad then return fail("invalid", bad) end
+  timeout = timeout or state.client.base.timeout
+  local deadline, woken = core.now() + timeout, false
+  while true do
+    local left, message, code = missing(state)
+    if not left then
+      return nil, message, code
+    elseif left == 0 then
+      return true
+    end
+    local seconds = deadline - core.now()
+    if seconds <= 0 then
+      return fail("timeout", ("%d of %d counts were missing for the latch %s"
+        .. " after %s s"):format(left, state.n, text.quote(state.key),
+        text.number(timeout)))
+    end
+    local ok, changed
+    ok, changed, code = await(state, seconds, woken)
+    if not ok then return nil, changed, code end
+    woken = not woken and changed
+  end
+end
+
+function latch.new(client, key, n, opts)
+  local kind = { name = "latch", mode = modes.semaphore, units = 1,
+    cap = NO_LIMIT - n }
+  return CLASS.new {
+    client = client, key = key, n = n, shown = text.quote(key),
+    ttl = opts and rawget(opts, "ttl") or DAY,
+    unknown = {}, -- tokens
+    counts = { client = client, kind = kind, base = client.base, key = key },
+    marks = { client = client, kind = lockable.READER, base = client.base,
+      key = key .. MARK },
+  }
+end
+
+return latch

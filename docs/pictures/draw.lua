@@ -88,12 +88,15 @@ end
 
 -- Which store to choose: questions downwards, answers to the right.
 local function choose()
-  local p = new(720, 430, "Which store to choose")
+  local p = new(720, 510, "Which store to choose")
   local rows = {
     { "One machine only?", "yes", { "file://", "no server; a dead holder",
       "frees its lock at once" } },
-    { "May two holders at once do harm?", "yes", { "zookeeper://",
-      "a majority decides;", "nothing is lost at a failover" } },
+    { "Is what it guards in a database?", "yes", { "postgres://, mysql://",
+      "the data's own COMMIT", "checks the fence, exactly" } },
+    { "May two holders at once do harm?", "yes", {
+      "zookeeper://, etcd://, consul://", "a majority decides;",
+      "nothing is lost at a failover" } },
     { "Must a failover lose no grant?", "yes", { "redis+sentinel://",
       'wait_replicas = "all"', "equal priorities" } },
     { "Is there a Redis or Valkey?", "yes", { "redis://",

@@ -12,13 +12,12 @@
 local loop = require "spec.support.loop"
 local process = require "spec.support.process"
 local server = require "spec.support.server"
+local sql_session = require "spec.support.sql_session"
 local template = require "spec.support.template"
 local uv = require "luv"
 
 local mysql = {}
 mysql.__index = mysql
-local session = {}
-session.__index = session
 
 mysql.password = "sesame"
 
@@ -176,47 +175,21 @@ function mysql:sql(sql, ...)
   return mysql.ask(as_root(self), sql, ...)
 end
 
+-- What the client wrote to stderr since the last statements.
+local function problem_of(p)
+  local text = p.err
+  p.err = ""
+  return text:find("ERROR", 1, true) and text or nil
+end
+
 --- A connection of its own, as the user of `url`: what it begins stays open.
 function mysql.connect(url)
-  local p = process.spawn { stderr = "pipe",
-    command = client(url, "-n", "--force") }
-  for _, handle in ipairs { p.handle, p.stdin, p.pipes[2], p.pipes[3] } do
-    handle:unref()
-  end
-  return setmetatable({ p = p, n = 0, pid = p.pid }, session)
+  return sql_session.new(client(url, "-n", "--force"), "SELECT '--end %d';",
+    problem_of)
 end
 
 function mysql:session()
   return mysql.connect(as_root(self))
-end
-
---- Sends statements, of which `answer` gives what the server says.
-function session:send(sql)
-  self.n = self.n + 1
-  self.p:write(("%s;\nSELECT '--end %d';\n"):format(sql, self.n))
-end
-
---- The rows of what was sent last; nil, message when it failed.
-function session:answer(timeout)
-  local rows, last = {}, "--end " .. self.n
-  repeat
-    local line, why = self.p:read_line(timeout)
-    assert(line, "mariadb: " .. tostring(why) .. " " .. self.p.err)
-    rows[#rows + 1] = line
-  until line == last
-  local failed = self.p.err
-  self.p.err = ""
-  if failed:find("ERROR", 1, true) then return nil, failed end
-  return table.concat(rows, "\n", 1, #rows - 1)
-end
-
-function session:run(sql, timeout)
-  self:send(sql)
-  return self:answer(timeout)
-end
-
-function session:close()
-  self.p:close()
 end
 
 function mysql:kill() return self.server:kill() end

@@ -14,6 +14,7 @@ local loop = require "spec.support.loop"
 local members = require "spec.support.members"
 local process = require "spec.support.process"
 local server = require "spec.support.server"
+local sql_session = require "spec.support.sql_session"
 local template = require "spec.support.template"
 local uv = require "luv"
 
@@ -21,8 +22,6 @@ local postgres = {}
 postgres.__index = postgres
 local member = {}
 member.__index = member
-local session = {}
-session.__index = session
 
 postgres.password = "sesame"
 
@@ -286,50 +285,20 @@ function member:sql(sql)
     :format(self.socket, self.port), sql)
 end
 
+local function problem_of(_, rest)
+  return rest:match("^true ?(.*)$")
+end
+
 --- A connection of its own, as the user of `url` (or the superuser): what it
 --- begins stays open.
 function postgres.connect(url)
-  local p = process.spawn { command = psql(url, "-v", "VERBOSITY=terse"),
-    stderr = "pipe" }
-  for _, handle in ipairs { p.handle, p.stdin, p.pipes[2], p.pipes[3] } do
-    handle:unref()
-  end
-  return setmetatable({ p = p, n = 0, pid = p.pid }, session)
+  return sql_session.new(psql(url, "-v", "VERBOSITY=terse"),
+    "\\echo '--end' %d :ERROR :LAST_ERROR_MESSAGE", problem_of)
 end
 
 function member:session()
   return postgres.connect(("postgres+unix://postgres@%s/.s.PGSQL.%d/dlock")
     :format(self.socket, self.port))
-end
-
---- Sends statements, of which `answer` gives what the server says.
-function session:send(sql)
-  self.n = self.n + 1
-  self.p:write(("%s;\n\\echo '--end' %d :ERROR :LAST_ERROR_MESSAGE\n")
-    :format(sql, self.n))
-end
-
---- The rows of what was sent last; nil, message when the last statement failed.
-function session:answer(timeout)
-  local rows, failed, message = {}, nil, nil
-  local last = ("^%%-%%-end %d (%%a+) ?(.*)$"):format(self.n)
-  while not failed do
-    local line, why = self.p:read_line(timeout)
-    assert(line, "psql: " .. tostring(why) .. " " .. self.p.err)
-    rows[#rows + 1] = line
-    failed, message = line:match(last)
-  end
-  if failed == "true" then return nil, message end
-  return table.concat(rows, "\n", 1, #rows - 1)
-end
-
-function session:run(sql, timeout)
-  self:send(sql)
-  return self:answer(timeout)
-end
-
-function session:close()
-  self.p:close()
 end
 
 --- Sets a parameter, for new transactions too.

@@ -277,6 +277,13 @@ static int core_downgrade(lua_State *L) {
   return on_held(L, &r);
 }
 
+/* core.publish(lease, value) */
+static int core_publish(lua_State *L) {
+  struct dlk_request r = {.kind = DLK_OP_PUBLISH, .timeout = -1};
+  r.text = luaL_checklstring(L, 2, &r.text_len);
+  return on_held(L, &r);
+}
+
 static int core_wait_lost(lua_State *L) {
   struct dlk_request r = {.task = DLK_TASK_WAIT_LOST};
   int64_t timeout = dlk_lua_ns(L, 2);
@@ -480,6 +487,7 @@ static const luaL_Reg functions[] = {
     {"release", core_release},
     {"extend", core_extend},
     {"downgrade", core_downgrade},
+    {"publish", core_publish},
     {"wait_lost", core_wait_lost},
     {"guard", core_guard},
     {"detach", core_detach},

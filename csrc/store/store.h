@@ -32,7 +32,7 @@
 #include "store/host.h"
 #include "store/store_fast.h"
 
-#define DLK_STORE_ABI 16u
+#define DLK_STORE_ABI 17u
 #define DLK_TAG_MAX 16
 #define DLK_KEY_MAX 512
 #define DLK_HOLDER_MAX 96
@@ -63,7 +63,8 @@ enum dlk_op_kind {
   DLK_OP_GUARD,     /* lease; argv. result: tuple */
   DLK_OP_DOWNGRADE, /* lease: exclusive becomes shared */
   DLK_OP_LISTEN,    /* lease: `revoked` then comes at once; needs `listens` */
-  DLK_OP_CHANGE     /* key: done when `fence` does not hold it */
+  DLK_OP_CHANGE,    /* key: done when `fence` does not hold it */
+  DLK_OP_PUBLISH    /* lease; text: its value from now on. ok, or lost */
 };
 
 /* How much is asked for. Exclusive is units 0, a reader 1 unit of cap 0 (no
@@ -110,8 +111,9 @@ struct dlk_op {
   int64_t deadline;
   int64_t ttl;      /* EXTEND, PROLONG */
   int64_t fence;    /* CHANGE */
-  const char *text; /* ATTACH, PROLONG, LIST; NUL-ended. RELEASE: the string
-                       that gets back what an ATTACH took from it, or NULL */
+  const char *text; /* ATTACH, PROLONG, LIST, PUBLISH; NUL-ended. RELEASE: the
+                       string that gets back what an ATTACH took from it, or
+                       NULL */
   size_t text_len;
   size_t limit; /* LIST */
   size_t argc;  /* GUARD */

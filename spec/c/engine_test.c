@@ -290,7 +290,7 @@ TEST(extension_cuts_the_deadline) {
 /* Nobody has looked at the lease since its deadline. */
 TEST(change_comes_after_the_deadline) {
   static const enum dlk_op_kind changes[] = {DLK_OP_EXTEND, DLK_OP_DOWNGRADE,
-                                             DLK_OP_DETACH};
+                                             DLK_OP_DETACH, DLK_OP_PUBLISH};
   for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
     begin();
     struct dlk_hold *h = hold();

@@ -263,6 +263,10 @@ static enum dlk_code change(struct call *c, int64_t now) {
       drop(t, a, now);
   } else if (c->op->kind == DLK_OP_EXTEND) {
     a->ends = dlk_time_add(now, c->op->ttl);
+  } else if (c->op->kind == DLK_OP_PUBLISH) {
+    a->value_len = c->op->text_len;
+    if (a->value_len > 0)
+      memcpy(a->value, c->op->text, a->value_len);
   } else if (a->want.units == 0) {
     a->want = (struct dlk_want){1, 0};
     grant(t, &c->key, now);
@@ -366,6 +370,7 @@ static enum dlk_code serve(struct call *c, int64_t now) {
     return c->leaves ? leave(c, now) : join(c, now);
   case DLK_OP_EXTEND:
   case DLK_OP_DOWNGRADE:
+  case DLK_OP_PUBLISH:
     return change(c, now);
   case DLK_OP_RELEASE:
   case DLK_OP_BREAK:

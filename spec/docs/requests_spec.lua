@@ -179,6 +179,11 @@ local CALLS = {
   ["semaphore:resize"] = on_semaphore("resize", 3),
   ["election:campaign"] = on_election "campaign",
   ["election:leader"] = on_election "leader",
+  ["election:publish"] = function(key)
+    local election = store:election(key)
+    keep(assert(election:campaign()))
+    return function() return election:publish "v" end
+  end,
   ["election:wait_change"] = on_election("wait_change", 0),
   ["lease:release"] = on_lease "release",
   ["lease:resign"] = on_lease "resign",

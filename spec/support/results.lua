@@ -130,6 +130,14 @@ local ROWS = {
     function(e) return e.held_election:leader() end,
     function(e) return e.closed_election:leader() end,
   },
+  ["election:publish"] = {
+    function(e)
+      local election = e.store:election(e.key)
+      e.keep(election:campaign())
+      return election:publish("v")
+    end,
+    function(e) return e.election:publish("v") end,
+  },
   ["election:wait_change"] = {
     function(e)
       local election = e.store:election(e.key)

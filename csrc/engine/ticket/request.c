@@ -310,7 +310,7 @@ static void start_on_hold(struct dlk_ticket *t) {
  * holder. */
 static bool too_late(const struct dlk_ticket *t) {
   bool changes = t->op.kind == DLK_OP_EXTEND || t->op.kind == DLK_OP_DETACH ||
-                 t->op.kind == DLK_OP_DOWNGRADE;
+                 t->op.kind == DLK_OP_DOWNGRADE || t->op.kind == DLK_OP_PUBLISH;
   return changes && !dlk_hold_check(t->hold, dlk_clock_now());
 }
 

@@ -203,7 +203,8 @@ const char *dlk_ticket_word(const struct dlk_ticket *t) {
       [DLK_OP_INSPECT] = "inspect",     [DLK_OP_LIST] = "list",
       [DLK_OP_BREAK] = "break",         [DLK_OP_REVOKE] = "revoke",
       [DLK_OP_GUARD] = "guard",         [DLK_OP_CHANGE] = "change",
-      [DLK_OP_DOWNGRADE] = "downgrade", [DLK_OP_LISTEN] = "listen"};
+      [DLK_OP_DOWNGRADE] = "downgrade", [DLK_OP_LISTEN] = "listen",
+      [DLK_OP_PUBLISH] = "publish"};
   return t->task == DLK_TASK_OP ? kinds[t->op.kind] : tasks[t->task];
 }
 

@@ -42,6 +42,7 @@ static void (*const steps[])(struct dlk_file_op *) = {
     [DLK_OP_REVOKE] = dlk_file_revoke,
     [DLK_OP_GUARD] = guard,
     [DLK_OP_DOWNGRADE] = dlk_file_downgrade,
+    [DLK_OP_PUBLISH] = dlk_file_publish,
     [DLK_OP_CHANGE] = dlk_file_change,
 };
 
@@ -58,7 +59,10 @@ static void submit(void *store, struct dlk_op *op) {
   struct dlk_file_op *f = op->data;
   struct dlk_error err;
   dlk_file_op_begin(store, op, step);
-  if (op->kind != DLK_OP_ACQUIRE || op->lease->value_len <= DLK_FILE_VALUE) {
+  size_t value_len = op->kind == DLK_OP_ACQUIRE   ? op->lease->value_len
+                     : op->kind == DLK_OP_PUBLISH ? op->text_len
+                                                  : 0;
+  if (value_len <= DLK_FILE_VALUE) {
     step(f);
     return;
   }

@@ -148,6 +148,7 @@ static dlk_redis_do *const deeds[] = {
     [DLK_OP_REVOKE] = dlk_redis_revoke,
     [DLK_OP_GUARD] = dlk_redis_guard,
     [DLK_OP_DOWNGRADE] = dlk_redis_downgrade,
+    [DLK_OP_PUBLISH] = dlk_redis_publish,
     [DLK_OP_LISTEN] = dlk_redis_listen,
     [DLK_OP_CHANGE] = dlk_redis_change,
 };

@@ -60,6 +60,9 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
 static const char *missing(const struct dlk_op *op) {
   if (op->kind == DLK_OP_GUARD)
     return "guarded writes need one place; check the fence where you write";
+  if (op->kind == DLK_OP_PUBLISH)
+    return "a majority cannot replace a value in one step; resign, and "
+           "campaign with the new one";
   if (op->kind == DLK_OP_DOWNGRADE ||
       (op->kind == DLK_OP_ACQUIRE && op->lease->want.cap == 0 &&
        op->lease->want.units > 0))

@@ -4,7 +4,9 @@
 -- The object notes the last leadership that it saw, so it misses no change
 -- between two calls.
 local core = require "dlock.core"
+local host = require "dlock.host"
 local lockable = require "dlock.lockable"
+local misuse = require "dlock.misuse"
 local modes = require "dlock.modes"
 local options = require "dlock.options"
 local results = require "dlock.results"
@@ -76,6 +78,33 @@ function methods:leader()
   return leader
 end
 
+--- Replaces the value that `leader` shows, by the holder of the lease that this
+--- object got last. Returns `true`; `lost` when it does not lead any more.
+---@param value string up to 1024 bytes
+---@return true|nil
+---@return string? message
+---@return dlock.code? code lost, invalid, unavailable, unsupported, closed
+function methods:publish(value, extra)
+  local state = lockable.state_of(self, "publish", "election")
+  options.check_end(extra, "election:publish", "a value")
+  if type(value) ~= "string" then
+    misuse.raise("election:publish takes a string, not a %s", type(value))
+  end
+  local bad = options.check({ value = value }, "election:campaign")
+  if bad then return fail("invalid", bad) end
+  local lease = state.lead[1]
+  if not lease then
+    return fail("lost", ("this object does not lead %s")
+      :format(text.quote(state.key)))
+  elseif lease.mode ~= modes.exclusive then
+    return fail("unsupported", ("the lease on %s was downgraded, and leads no"
+      .. " more"):format(text.quote(state.key)))
+  end
+  local ok, message, code = host.ask(state.client, core.publish, lease, value)
+  if ok == nil then return nil, message, code end
+  return true
+end
+
 -- Wakes may be spurious, so it looks again.
 local function wait_change(state, timeout)
   local before, deadline = state.seen, core.now() + timeout
@@ -116,11 +145,21 @@ function methods:wait_change(timeout)
   return wait_change(state, timeout or math.huge)
 end
 
+-- Notes the lease, without keeping it alive.
+local function take(state, opts, wait)
+  local lease, message, code = lockable.take(state, opts, wait)
+  if not lease then return nil, message, code end
+  state.lead[1] = lease
+  return lease
+end
+
 local CLASS = lockable.class("election", methods)
 
 function election.new(client, key, opts)
   local self = lockable.new(CLASS, KIND, client, key, opts)
-  lockable.state(self).patience = opts and rawget(opts, "timeout") or math.huge
+  local state = lockable.state(self)
+  state.patience = opts and rawget(opts, "timeout") or math.huge
+  state.take, state.lead = take, setmetatable({}, { __mode = "v" })
   return self
 end
 

@@ -285,3 +285,29 @@ void dlk_file_list(struct dlk_file_op *f) {
   closedir(dir);
   conclude(f, NULL, v);
 }
+
+/* ---- publish ---- */
+
+/* A value is read under the key's lock, so nobody sees half of one. */
+void dlk_file_publish(struct dlk_file_op *f) {
+  struct dlk_file_dir *d = &f->store->dir;
+  struct dlk_file_entry *e = f->op->lease->data;
+  struct dlk_file_table *t = &d->table;
+  struct dlk_file_key *k;
+  int error = dlk_file_visit(f, false, &k);
+  if (error == ECANCELED)
+    return;
+  if (error == ENOENT) {
+    dlk_file_end_held(f, false);
+    return;
+  }
+  uint64_t seq = t->head.seq;
+  bool ours = dlk_file_stands(d, e);
+  if (ours)
+    t->error =
+        dlk_file_table_set_value(t->fd, e->slot, f->op->text, f->op->text_len);
+  if (ours && t->error == 0)
+    dlk_file_table_edit(t, e->slot)->value_len = (uint16_t)f->op->text_len;
+  if (dlk_file_finish_first(f, k, seq))
+    dlk_file_end_held(f, ours);
+}

@@ -16,6 +16,7 @@ void dlk_file_list(struct dlk_file_op *f);
 void dlk_file_break(struct dlk_file_op *f);
 void dlk_file_revoke(struct dlk_file_op *f);
 void dlk_file_downgrade(struct dlk_file_op *f);
+void dlk_file_publish(struct dlk_file_op *f);
 void dlk_file_renew(void *store, struct dlk_lease *const *leases, size_t count);
 
 #endif

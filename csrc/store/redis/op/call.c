@@ -44,6 +44,7 @@ static const struct {
     [DLK_REDIS_GUARD] = {"-hpi", 1, NO_FENCE, false},
     [DLK_REDIS_CHANGE] = {"-phin", 3, NO_FENCE, false},
     [DLK_REDIS_ATTACH] = {"-fhpi", 6, FENCE_STAYS, true},
+    [DLK_REDIS_PUBLISH] = {"-hpi", 4, NO_FENCE, false},
     [DLK_REDIS_DOWNGRADE] = {"-fqwhpin", 3, FENCE_RISES, false},
     [DLK_REDIS_VOTE] = {"-vin", 5, FENCE_VOTES, false},
     [DLK_REDIS_RAISE] = {"-vhpi", 5, FENCE_VOTES, false},

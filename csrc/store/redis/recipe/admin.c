@@ -52,3 +52,26 @@ static const struct dlk_redis_step downgrading = {.aim = DLK_REDIS_TO_DOWNGRADE,
 void dlk_redis_downgrade(struct dlk_redis_try *t) {
   dlk_redis_send(t, &downgrading);
 }
+
+/* ---- publish: as downgrade ---- */
+
+static void publish_args(struct dlk_redis_try *t, struct dlk_buf *out) {
+  downgrade_args(t, out);
+  dlk_redis_put(out, t->op->text, t->op->text_len);
+}
+
+static void published(struct dlk_redis_try *t, const redisReply *reply) {
+  if (reply->type == REDIS_REPLY_INTEGER && reply->integer == 1)
+    dlk_redis_finish(t, dlk_value_bool(true));
+  else
+    dlk_redis_done_code(t, DLK_LOST);
+}
+
+static const struct dlk_redis_step publishing = {.aim = DLK_REDIS_TO_DOWNGRADE,
+                                                 .script = DLK_REDIS_PUBLISH,
+                                                 .args = publish_args,
+                                                 .answer = published};
+
+void dlk_redis_publish(struct dlk_redis_try *t) {
+  dlk_redis_send(t, &publishing);
+}

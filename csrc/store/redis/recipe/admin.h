@@ -7,5 +7,6 @@
 void dlk_redis_break(struct dlk_redis_try *t);
 void dlk_redis_revoke(struct dlk_redis_try *t);
 void dlk_redis_downgrade(struct dlk_redis_try *t);
+void dlk_redis_publish(struct dlk_redis_try *t);
 
 #endif

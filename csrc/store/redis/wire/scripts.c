@@ -23,6 +23,7 @@
   [DLK_REDIS_GUARD] = SCRIPT(guard, dlk_script_guard##form),\
   [DLK_REDIS_CHANGE] = SCRIPT(change, dlk_script_change##form),\
   [DLK_REDIS_DOWNGRADE] = SCRIPT(downgrade, dlk_script_downgrade##form),\
+  [DLK_REDIS_PUBLISH] = SCRIPT(publish, dlk_script_publish##form),\
   [DLK_REDIS_ATTACH] = SCRIPT(attach, dlk_script_attach##form),\
   [DLK_REDIS_RENEW1] = SCRIPT(renew1, dlk_script_renew1##form),\
   [DLK_REDIS_RELEASE1] = SCRIPT(release1, dlk_script_release1##form),\

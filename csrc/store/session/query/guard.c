@@ -1,4 +1,4 @@
-/* guard, downgrade and change.
+/* guard, downgrade, publish and change.
  *
  * guard is one write that needs our own node. The node stays first while it
  * exists, so a done write was the holder's. After a loss it fails, however
@@ -11,14 +11,19 @@
  * which exposes a late earlier write. From the first write on the op ends only
  * once that is known, or with the session.
  *
+ * publish puts another `value` into our node's data, in the same way: read and
+ * written by its version, so a late earlier write comes to nothing.
+ *
  * change (an election's wait_change) watches the head of the queue if it is
  * `fence`'s; without a head, the list. */
 #include "store/session/query/query.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "store/session/format/data.h"
+#include "store/session/format/names.h"
 
 static void end_text(struct dlk_ss_query *q, enum dlk_code code,
                      const char *text) {
@@ -82,7 +87,52 @@ static void on_own_read(struct dlk_ss_query *q, const struct dlk_ss_reply *r) {
     dlk_ss_query_end(q, DLK_UNAVAILABLE, NULL);
 }
 
-/* ---- both ---- */
+/* ---- publish ---- */
+
+static void on_published(struct dlk_ss_query *q, const struct dlk_ss_reply *r) {
+  if (r->rc == DLK_SS_OK)
+    dlk_ss_query_end(q, DLK_OK, NULL);
+  else if (r->rc == DLK_SS_VERSION)
+    dlk_ss_query_again(q);
+  else
+    node_is_gone(q);
+}
+
+/* The node's data with another value, at the end. */
+static bool put_value(struct dlk_ss_query *q, const char *path,
+                      const struct dlk_ss_reply *r,
+                      const struct dlk_ss_data *data) {
+  struct dlk_buf rest = {0}, line = {0};
+  const char *end = r->data + r->len;
+  const char *from = data->value ? data->value - strlen("value=") : end;
+  const char *to = data->value ? data->value + data->value_len : end;
+  dlk_buf_add(&rest, r->data, (size_t)(from - r->data));
+  if (to < end) /* behind its line's end */
+    dlk_buf_add(&rest, to + 1, (size_t)(end - to - 1));
+  dlk_buf_addf(&line, "value=");
+  dlk_ss_escape(&line, q->op->text, q->op->text_len);
+  dlk_buf_add(&line, "", 1);
+  const struct dlk_ss_shown shown = {
+      .data = rest.data, .len = rest.len, .stat = r->stat};
+  bool ok = !rest.failed && !line.failed &&
+            dlk_ss_query_mark(q, DLK_SS_FOR_DOWNGRADE, path, &shown, line.data,
+                              on_published);
+  dlk_buf_free(&rest);
+  dlk_buf_free(&line);
+  return ok;
+}
+
+static void on_own_value(struct dlk_ss_query *q, const struct dlk_ss_reply *r) {
+  struct dlk_ss_contender *n = dlk_ss_holder(q->op->lease);
+  struct dlk_ss_data data;
+  dlk_ss_data_parse(r->data, r->len, &data);
+  if (r->rc == DLK_SS_NONODE || !n)
+    node_is_gone(q);
+  else if (!put_value(q, n->path, r, &data))
+    dlk_ss_query_end(q, DLK_UNAVAILABLE, NULL);
+}
+
+/* ---- all ---- */
 
 bool dlk_ss_guard_start(struct dlk_ss_query *q) {
   struct dlk_ss_contender *n = dlk_ss_holder(q->op->lease);
@@ -100,9 +150,11 @@ bool dlk_ss_guard_start(struct dlk_ss_query *q) {
     end_text(q, DLK_INVALID, wrong);
     return true;
   }
-  if (n->want.units == 0 && !n->downgraded) {
+  bool publishes = q->op->kind == DLK_OP_PUBLISH;
+  if (publishes || (n->want.units == 0 && !n->downgraded)) {
     struct dlk_ss_request r = {.verb = DLK_SS_READ, .path = n->path};
-    return dlk_ss_query_send(q, DLK_SS_FOR_READ, &r, on_own_read);
+    return dlk_ss_query_send(q, DLK_SS_FOR_READ, &r,
+                             publishes ? on_own_value : on_own_read);
   }
   dlk_ss_query_end(q, DLK_OK, NULL);
   return true;

@@ -240,7 +240,7 @@ bool dlk_ss_locked_start(struct dlk_ss_query *q) {
 /* An op for a lease uses its node's session. */
 static bool for_lease(const struct dlk_op *op) {
   return op->kind == DLK_OP_GUARD || op->kind == DLK_OP_DOWNGRADE ||
-         op->kind == DLK_OP_DETACH;
+         op->kind == DLK_OP_PUBLISH || op->kind == DLK_OP_DETACH;
 }
 
 static void join(struct dlk_ss_query *q) {

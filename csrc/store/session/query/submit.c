@@ -71,6 +71,7 @@ void dlk_ss_submit(void *store, struct dlk_op *op) {
       [DLK_OP_LIST] = dlk_ss_list_start,
       [DLK_OP_GUARD] = dlk_ss_guard_start,
       [DLK_OP_DOWNGRADE] = dlk_ss_guard_start,
+      [DLK_OP_PUBLISH] = dlk_ss_guard_start,
       [DLK_OP_CHANGE] = dlk_ss_change_start,
       [DLK_OP_DETACH] = dlk_ss_portable_start,
       [DLK_OP_ATTACH] = dlk_ss_portable_start,

@@ -22,6 +22,7 @@ enum dlk_sql_statement {
   DLK_SQL_BREAK,
   DLK_SQL_REVOKE,
   DLK_SQL_DOWNGRADE,
+  DLK_SQL_PUBLISH, /* id, token, value */
   DLK_SQL_LOOK,
   DLK_SQL_INSPECT,
   DLK_SQL_LIST,

@@ -25,7 +25,7 @@ static const char *const procedures[] = {
     [DLK_SQL_REVOKE] = "revoke1",   [DLK_SQL_DOWNGRADE] = "downgrade1",
     [DLK_SQL_LOOK] = "look1",       [DLK_SQL_INSPECT] = "inspect1",
     [DLK_SQL_LIST] = "list1",       [DLK_SQL_GUARD] = "guard1",
-    [DLK_SQL_SWEEP] = "sweep1",
+    [DLK_SQL_SWEEP] = "sweep1",     [DLK_SQL_PUBLISH] = "publish1",
 };
 
 /* ---- the text ---- */

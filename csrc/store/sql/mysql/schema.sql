@@ -577,6 +577,26 @@ BEGIN
   SELECT v_held;
 END //
 
+-- Another value for an exclusive hold.
+CREATE PROCEDURE /*M! IF NOT EXISTS */ /*!80029 IF NOT EXISTS */
+dlock_publish1(p_id VARBINARY(768), p_token VARBINARY(64), p_value BLOB)
+MODIFIES SQL DATA SQL SECURITY INVOKER
+BEGIN
+  DECLARE v_token VARBINARY(64);
+  DECLARE v_until DATETIME(6);
+  DECLARE v_held INT DEFAULT 0;
+  DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
+  START TRANSACTION;
+  SELECT token, until INTO v_token, v_until
+    FROM dlock_key WHERE id = p_id FOR UPDATE;
+  IF v_token = p_token AND v_until > UTC_TIMESTAMP(6) THEN
+    SET v_held = 1;
+    UPDATE dlock_key SET value = p_value WHERE id = p_id;
+  END IF;
+  COMMIT;
+  SELECT v_held;
+END //
+
 -- The hold of p_old becomes that of p_new. Repeatable. The answer is that of
 -- extend1. p_owner NULL: its name stays.
 CREATE PROCEDURE /*M! IF NOT EXISTS */ /*!80029 IF NOT EXISTS */

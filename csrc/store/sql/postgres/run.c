@@ -35,6 +35,7 @@ static const char *const statements[] = {
     [DLK_SQL_BREAK] = "SELECT held FROM %s.break1($1)",
     [DLK_SQL_REVOKE] = "SELECT held FROM %s.revoke1($1)",
     [DLK_SQL_DOWNGRADE] = "SELECT held FROM %s.downgrade1($1,$2)",
+    [DLK_SQL_PUBLISH] = "SELECT held FROM %s.publish1($1,$2,$3)",
     [DLK_SQL_LOOK] = "SELECT fence, owner, rest FROM %s.look1($1)",
     [DLK_SQL_INSPECT] = "SELECT * FROM %s.inspect1($1)",
     [DLK_SQL_LIST] = "SELECT * FROM %s.list1($1,$2,$3,$4)",

@@ -527,6 +527,16 @@ BEGIN
   held := FOUND;
 END $$;
 
+-- Another value for an exclusive hold.
+CREATE OR REPLACE FUNCTION dlock.publish1(p_id bytea, p_token bytea,
+  p_value bytea, OUT held boolean)
+LANGUAGE plpgsql VOLATILE SET lock_timeout = '1s' AS $$
+BEGIN
+  UPDATE dlock.key SET value = p_value
+    WHERE id = p_id AND token = p_token AND until > clock_timestamp();
+  held := FOUND;
+END $$;
+
 -- The hold of p_old becomes that of p_new. Repeatable. rest as in extend1.
 -- p_owner NULL: its name stays.
 CREATE OR REPLACE FUNCTION dlock.attach1(p_id bytea, p_old bytea, p_new bytea,

@@ -28,11 +28,11 @@
  * What a missing answer means. NOT_DONE: asked again, after a pause, while the
  * caller waits. UNSURE:
  *
- *   acquire                          I4
- *   release, leave, extend, renew    asked again: harmless
- *   attach, detach, downgrade        asked again: repeatable
- *   reads                            asked again
- *   break, revoke, guard             `unavailable`: it may have been done
+ *   acquire                             I4
+ *   release, leave, extend, renew       asked again: harmless
+ *   attach, detach, downgrade, publish  asked again: repeatable
+ *   reads                               asked again
+ *   break, revoke, guard                `unavailable`: it may have been done
  *
  * Crossings.
  *   Grant, cancel: the leave ends the hold too; `got` on its way ends the op

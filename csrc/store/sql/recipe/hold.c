@@ -149,7 +149,7 @@ void dlk_sql_listen_op(struct dlk_sql_try *t) {
   dlk_sql_send(t, &listening);
 }
 
-/* ---- downgrade, guard ---- */
+/* ---- downgrade, publish, guard ---- */
 
 static void hold_put(struct dlk_sql_try *t, struct dlk_sql_call *call) {
   put_hold(call, hold_of(t));
@@ -169,6 +169,20 @@ static const struct dlk_sql_step downgrading = {.statement = DLK_SQL_DOWNGRADE,
 
 void dlk_sql_downgrade(struct dlk_sql_try *t) {
   dlk_sql_send(t, &downgrading);
+}
+
+static void publish_put(struct dlk_sql_try *t, struct dlk_sql_call *call) {
+  put_hold(call, hold_of(t));
+  dlk_sql_put_bytes(call, t->op->text, t->op->text_len);
+}
+
+static const struct dlk_sql_step publishing = {.statement = DLK_SQL_PUBLISH,
+                                               .worker = DLK_SQL_A,
+                                               .put = publish_put,
+                                               .answer = downgraded};
+
+void dlk_sql_publish(struct dlk_sql_try *t) {
+  dlk_sql_send(t, &publishing);
 }
 
 static void guard_put(struct dlk_sql_try *t, struct dlk_sql_call *call) {

@@ -167,6 +167,7 @@ void dlk_sql_release_cancel(struct dlk_sql_try *t);
 void dlk_sql_extend(struct dlk_sql_try *t);
 void dlk_sql_listen_op(struct dlk_sql_try *t);
 void dlk_sql_downgrade(struct dlk_sql_try *t);
+void dlk_sql_publish(struct dlk_sql_try *t);
 void dlk_sql_guard(struct dlk_sql_try *t);
 void dlk_sql_renew(void *store, struct dlk_lease *const *leases, size_t count);
 

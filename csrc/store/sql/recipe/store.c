@@ -82,6 +82,7 @@ void dlk_sql_submit(void *store, struct dlk_op *op) {
       [DLK_OP_REVOKE] = dlk_sql_revoke,
       [DLK_OP_GUARD] = dlk_sql_guard,
       [DLK_OP_DOWNGRADE] = dlk_sql_downgrade,
+      [DLK_OP_PUBLISH] = dlk_sql_publish,
       [DLK_OP_LISTEN] = dlk_sql_listen_op,
       [DLK_OP_CHANGE] = dlk_sql_change,
   };

@@ -117,7 +117,8 @@ static const char *word_of(enum dlk_sql_statement statement) {
       [DLK_SQL_BREAK] = "break",         [DLK_SQL_REVOKE] = "revoke",
       [DLK_SQL_DOWNGRADE] = "downgrade", [DLK_SQL_LOOK] = "look",
       [DLK_SQL_INSPECT] = "inspect",     [DLK_SQL_LIST] = "list",
-      [DLK_SQL_GUARD] = "guard",         [DLK_SQL_SWEEP] = "sweep"};
+      [DLK_SQL_GUARD] = "guard",         [DLK_SQL_SWEEP] = "sweep",
+      [DLK_SQL_PUBLISH] = "publish"};
   return words[statement];
 }
 

@@ -91,12 +91,12 @@ end
 
 -- Sessions may be short, and whoever tests from here has many connections.
 local CONF = [[
-session_ttl_min = "1s"
+session_ttl_min = "%s"
 performance {
   raft_multiplier = 1
   leave_drain_time = "100ms"
 }
-limits { http_max_conns_per_client = 4000 }
+limits { http_max_conns_per_client = %d }
 connect { enabled = false }
 disable_update_check = true
 ]]
@@ -109,7 +109,8 @@ verify_incoming_https = true
 ]]
 
 local function write_conf(self, opts)
-  local text = CONF .. (opts.conf or "")
+  local text = CONF:format(opts.ttl_min or "1s", opts.connections or 4000)
+    .. (opts.conf or "")
   if opts.tls then
     text = text .. TLS:format(opts.tls:path "ca.crt",
       opts.tls:path "server.crt", opts.tls:path "server.key")
@@ -162,7 +163,8 @@ end
 
 --- Starts servers (1) of one datacenter. opts: members, agent (one more that is
 --- no server, with the url), tls (certificates, which then ask for the
---- client's), conf (more of the configuration).
+--- client's), connections (at most from an address), ttl_min (of a session),
+--- conf (more of the configuration).
 function consul.start(opts)
   opts = opts or {}
   return server.retry(function()

@@ -135,7 +135,7 @@ void dlk_ss_ask_told(struct dlk_ss_ask *a, const struct dlk_ss_reply *r) {
 /* A1. */
 static bool may_start(const struct dlk_ss_ask *a) {
   const struct dlk_list *all = &a->in->list;
-  int flying = 0;
+  int flying = a->in->others;
   for (struct dlk_list *at = all->next; at != &a->link; at = at->next) {
     const struct dlk_ss_ask *b = dlk_ss_ask_at(at);
     bool same = a->lock == b->lock || a->lock == 0 || b->lock == 0;
@@ -143,7 +143,7 @@ static bool may_start(const struct dlk_ss_ask *a) {
     if (b->phase != DLK_SS_ASK_DONE && same && (a->writes || b->writes))
       return a->rides && b->verb == DLK_SS_CREATE && at->next == &a->link;
   }
-  return flying < a->in->type->most;
+  return flying < (a->in->single ? 1 : a->in->type->most);
 }
 
 static void start(struct dlk_ss_ask *a) {

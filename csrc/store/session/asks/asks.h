@@ -53,6 +53,8 @@ struct dlk_ss_asks {
   const char *base; /* the folder of all locks */
   char **texts;     /* servers' words, kept for replies: DLK_SS_TEXTS */
   bool delivering, closed;
+  bool single; /* not `most`, but one at a time */
+  int others;  /* calls besides, which count */
 };
 
 static inline struct dlk_ss_ask *dlk_ss_ask_at(struct dlk_list *l) {

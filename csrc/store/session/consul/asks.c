@@ -14,6 +14,10 @@
  * A5. The servers' clock is the agent's. Its answers have a date in seconds:
  *     each bounds how far it is ahead of ours, and together they narrow that.
  *
+ * A6. Calls take connections that are idle. One that needs a new connection,
+ *     and gets none, begins once more if nothing was done: now requests go one
+ *     by one (dlk_consul_narrow), by the connection that is open.
+ *
  * One FLYING is, first,
  *   PROVING    PROVE: the renewal, then the read
  * and at last,
@@ -36,6 +40,7 @@ struct ask {
   struct dlk_http_call call;
   struct dlk_ss_link *on;
   enum stage stage;
+  bool again;          /* A6 */
   size_t skip, buried; /* results before a list's; A4 */
   struct dlk_consul_sight sight;
   struct dlk_consul_answer said;
@@ -312,10 +317,27 @@ static void hear_clock(struct dlk_ss_link *l, const struct dlk_http_call *c) {
     l->ahead_max = most;
 }
 
+/* A6. */
+static bool once_more(struct ask *a) {
+  const struct dlk_http_call *c = &a->call;
+  bool harmless = (c->undone || !a->a.writes) && a->stage != BURYING;
+  if (a->on->state != DLK_CONSUL_UP || a->again || !harmless || !c->fresh ||
+      !dlk_consul_silent(c))
+    return false;
+  a->again = true;
+  a->a.phase = DLK_SS_QUEUED;
+  dlk_consul_narrow(a->on);
+  return true;
+}
+
 static void on_told(struct dlk_http_call *c) {
   struct ask *a = DLK_CONTAINER(c, struct ask, call);
   struct dlk_ss_link *l = a->on;
   char text[200];
+  if (once_more(a)) {
+    dlk_consul_deliver(l);
+    return;
+  }
   if (dlk_consul_lost(l, c))
     return;
   hear_clock(l, c);
@@ -439,11 +461,13 @@ const struct dlk_ss_asks_type dlk_consul_asks = {.room = "consul",
                                                  .free = free_ask};
 
 static void wake(struct dlk_ss_link *l) {
-  if (dlk_ss_asks_ready(&l->asks))
+  if (l->state == DLK_CONSUL_UP && dlk_ss_asks_ready(&l->asks))
     l->host->timer_set(l->host, &l->soon, 0);
 }
 
 void dlk_consul_deliver(struct dlk_ss_link *l) {
+  if (l->asks.single && l->host->now(l->host) >= l->narrow)
+    l->asks.single = false;
   if (dlk_ss_asks_deliver(&l->asks)) {
     dlk_ss_asks_start(&l->asks);
     wake(l);

@@ -1,7 +1,8 @@
 /* A session of Consul's carries all contenders. Behind a cut it goes on.
  *
  *   OPENING -> UP        session/create
- *   UP -> AWAY           an answer is missing, or the servers have no leader
+ *   UP -> AWAY           a request's answer is missing, or the servers have no
+ *                        leader; not if it can begin once more (asks.c, A6)
  *   AWAY -> UP           the next epoch is written, and dead sessions' epochs,
  *                        which then have no session, are deleted
  *   any -> CLOSED        close: session/destroy

@@ -11,6 +11,11 @@
  * A watch tells once. One of a dead contender also tells each AGAIN: a list
  * sees then whether it may be buried (asks.c, A4).
  *
+ * A query without an answer is asked again after a pause, and ends nothing: the
+ * session's proofs tell whether the servers are there. When no new connection
+ * is to be had, a look between other requests, by their connection, does
+ * instead.
+ *
  * MOST queries are under way: with more locks each ends after TURN, and gives
  * its place to the next. Else one lasts for WAIT. */
 #include <stdlib.h>
@@ -22,6 +27,7 @@
 #define TURN 1
 #define WAIT 60
 #define AGAIN (500 * DLK_MS)
+#define BETWEEN (50 * DLK_MS)
 
 struct folder {
   struct dlk_map_node node; /* by path */
@@ -31,6 +37,8 @@ struct folder {
   struct dlk_timer timer;
   struct dlk_ss_link *on;
   bool flying, tree;
+  bool looks;    /* it asks, and is answered, at once */
+  bool counted;  /* in asks.others: a look goes, or is the next to go */
   int64_t index; /* 0: at once */
   int64_t told;  /* when the last answer came */
   char path[];
@@ -55,9 +63,19 @@ static void free_watch(struct watch *w) {
   free(w);
 }
 
-static void stop(struct folder *f) {
+static void landed(struct folder *f) {
   f->on->queries -= f->flying;
   f->flying = false;
+  if (!f->counted)
+    return;
+  f->counted = false;
+  f->on->asks.others--;
+  if (f->on->state == DLK_CONSUL_UP) /* for requests that wait */
+    f->on->host->timer_set(f->on->host, &f->on->soon, 0);
+}
+
+static void stop(struct folder *f) {
+  landed(f);
   dlk_http_drop(&f->call);
   dlk_list_remove(&f->turn);
 }
@@ -77,29 +95,42 @@ static void query(struct folder *f) {
   struct dlk_ss_link *l = f->on;
   struct dlk_buf path = {0};
   int64_t wait = l->folders.count > MOST ? TURN : WAIT;
+  /* Consul adds up to a sixteenth. */
+  int64_t longest = f->looks ? 0 : (wait + wait / 16 + 1) * DLK_SEC;
   const struct watch *w = watch_at(f->watches.next);
   if (dlk_list_empty(&f->watches)) {
     free_folder(f);
     return;
   }
   dlk_list_remove(&f->turn);
+  bool mine = f->looks && (f->counted || l->asks.others == 0);
+  l->asks.others += mine && !f->counted;
+  f->counted |= mine;
+  if (f->looks && (!mine || l->http.pools[DLK_HTTP_SHORT].flying > 0)) {
+    l->host->timer_set(l->host, &f->timer, l->host->now(l->host) + BETWEEN);
+    return;
+  }
   dlk_buf_addf(&path, "/v1/kv/");
   if (f->tree)
     dlk_consul_prefix(&path, f->path);
   else
     dlk_buf_add(&path, w->key.data, w->key.len);
-  dlk_buf_addf(&path, "?index=%lld&wait=%llds%s", (long long)f->index,
-               (long long)wait, f->tree ? "&recurse" : "");
+  if (!f->looks)
+    dlk_buf_addf(&path, "?index=%lld&wait=%llds%s", (long long)f->index,
+                 (long long)wait, f->tree ? "&recurse" : "");
+  else if (f->tree)
+    dlk_buf_addf(&path, "?recurse");
   dlk_buf_add(&path, "", 1);
   f->call.told = on_told;
-  /* Consul adds up to a sixteenth. */
+  f->call.lasts = !f->looks;
   f->flying =
       !path.failed && dlk_http_start(&l->http, &f->call, path.data, NULL, 0,
-                                     (wait + wait / 16 + 1) * DLK_SEC +
-                                         l->client->conf.io_timeout);
+                                     longest + l->client->conf.io_timeout);
   l->queries += f->flying;
-  if (!f->flying)
+  if (!f->flying) {
+    landed(f);
     l->host->timer_set(l->host, &f->timer, l->host->now(l->host) + AGAIN);
+  }
   dlk_buf_free(&path);
 }
 
@@ -169,10 +200,19 @@ static void on_told(struct dlk_http_call *c) {
   struct folder *f = DLK_CONTAINER(c, struct folder, call);
   struct dlk_ss_link *l = f->on;
   struct dlk_consul_answer a;
-  f->flying = false;
-  l->queries--;
-  if (dlk_consul_lost(l, c))
+  landed(f);
+  f->looks = !f->looks && c->fresh && dlk_consul_silent(c);
+  if (l->state != DLK_CONSUL_UP) {
+    (void)dlk_consul_lost(l, c);
     return;
+  }
+  if (dlk_consul_silent(c)) {
+    if (c->fresh)
+      dlk_consul_narrow(l);
+    l->host->timer_set(l->host, &f->timer, l->host->now(l->host) + AGAIN);
+    take_turns(l);
+    return;
+  }
   if (c->status == 404)
     dlk_buf_clear(&c->in);
   bool ok = (c->status == 200 || c->status == 404) && c->index > 0 &&

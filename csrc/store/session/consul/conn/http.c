@@ -7,7 +7,9 @@
  *     connection ends, but only if it can read the body again.
  * H3. Nothing of the process has a say: no proxy, no netrc. Signals are
  *     blocked: threads that look up names inherit that, and OpenSSL may raise
- *     SIGPIPE. */
+ *     SIGPIPE.
+ * H4. Calls that last have connections of their own pool. They leave the others
+ *     to short calls: a session that is renewed keeps an open one. */
 #include "store/session/consul/conn/http.h"
 
 #include <fcntl.h>
@@ -37,10 +39,12 @@ struct dlk_http_poll {
 
 static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg,
                      void *known) {
-  const struct dlk_http *h = arg;
+  const struct dlk_http_pool *pool = arg;
+  const struct dlk_http *h = pool->http;
+  uint64_t index = (uint64_t)(pool - h->pools);
   struct epoll_event e = {.events = (what & CURL_POLL_IN ? EPOLLIN : 0u) |
                                     (what & CURL_POLL_OUT ? EPOLLOUT : 0u),
-                          .data.fd = fd};
+                          .data.u64 = index << 32 | (uint32_t)fd};
   (void)easy, (void)known;
   if (what == CURL_POLL_REMOVE)
     (void)epoll_ctl(h->all, EPOLL_CTL_DEL, fd, &e);
@@ -50,12 +54,13 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg,
 }
 
 static int on_timer(CURLM *multi, long ms, void *arg) {
-  struct dlk_http *h = arg;
+  struct dlk_http_pool *pool = arg;
+  struct dlk_host *host = pool->http->host;
   (void)multi;
   if (ms < 0)
-    h->host->timer_clear(h->host, &h->timer);
+    host->timer_clear(host, &pool->timer);
   else
-    h->host->timer_set(h->host, &h->timer, h->host->now(h->host) + ms * DLK_MS);
+    host->timer_set(host, &pool->timer, host->now(host) + ms * DLK_MS);
   return 0;
 }
 
@@ -95,16 +100,55 @@ static size_t on_header(char *line, size_t size, size_t n, void *arg) {
 /* ---- calls ---- */
 
 static void take_off(struct dlk_http_call *c) {
-  struct dlk_http *h = c->on;
-  if (!h)
+  struct dlk_http_pool *pool = c->on;
+  if (!pool)
     return;
+  struct dlk_http *h = pool->http;
   c->on = NULL;
-  (void)curl_multi_remove_handle(h->multi, c->easy);
+  pool->flying--;
+  (void)curl_multi_remove_handle(pool->multi, c->easy);
   curl_easy_reset(c->easy);
   if (h->idle_count < DLK_HTTP_IDLE)
     h->idle[h->idle_count++] = c->easy;
   else
     curl_easy_cleanup(c->easy);
+}
+
+/* The agent's limit of connections ends a new one with a status, or with
+ * nothing if there is TLS, or if the request came too early to be read. */
+static void at_limit(struct dlk_http_call *c, const char *text) {
+  char why[CURL_ERROR_SIZE];
+  (void)snprintf(why, sizeof why,
+                 "the agent ends a new connection at once; is its limit "
+                 "http_max_conns_per_client reached? (%.100s)",
+                 text);
+  memcpy(c->text, why, sizeof why);
+  dlk_buf_clear(&c->in);
+}
+
+static bool is_reset(const struct dlk_http_call *c, CURLcode code, bool tls) {
+  if (tls)
+    return code == CURLE_SSL_CONNECT_ERROR &&
+           (strstr(c->text, "SYSCALL") || strstr(c->text, "eset by peer") ||
+            strstr(c->text, "unexpected eof"));
+  return code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR;
+}
+
+/* What became of the connection, and so of the request. */
+static void look(struct dlk_http_call *c, CURLcode code) {
+  long connects = 0, sent = 0;
+  (void)curl_easy_getinfo(c->easy, CURLINFO_NUM_CONNECTS, &connects);
+  (void)curl_easy_getinfo(c->easy, CURLINFO_REQUEST_SIZE, &sent);
+  bool full = c->status == 429 && connects > 0;
+  c->undone = sent == 0 || full;
+  c->fresh = connects > 0 || sent == 0;
+  if (full) {
+    at_limit(c, "status 429");
+  } else if (c->fresh && is_reset(c, code, c->on->http->tls)) {
+    at_limit(c, c->text);
+    c->insecure = false;
+    c->unsent = true;
+  }
 }
 
 static void explain(struct dlk_http_call *c, CURLcode code) {
@@ -140,7 +184,7 @@ static void explain(struct dlk_http_call *c, CURLcode code) {
     (void)snprintf(c->text, sizeof c->text, "%s", curl_easy_strerror(code));
 }
 
-static void act(struct dlk_http *h, curl_socket_t fd, int what) {
+static void act(struct dlk_http_pool *pool, curl_socket_t fd, int what) {
   struct dlk_quiet quiet;
   sigset_t all;
   CURLMsg *m;
@@ -148,9 +192,9 @@ static void act(struct dlk_http *h, curl_socket_t fd, int what) {
   dlk_quiet_begin(&quiet);
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, NULL);
-  (void)curl_multi_socket_action(h->multi, fd, what, &left);
-  dlk_quiet_end(&quiet, h->tls);
-  while (h->multi && (m = curl_multi_info_read(h->multi, &left))) {
+  (void)curl_multi_socket_action(pool->multi, fd, what, &left);
+  dlk_quiet_end(&quiet, pool->http->tls);
+  while (pool->multi && (m = curl_multi_info_read(pool->multi, &left))) {
     char *arg = NULL;
     CURLcode code = m->data.result;
     (void)curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &arg);
@@ -159,6 +203,7 @@ static void act(struct dlk_http *h, curl_socket_t fd, int what) {
       (void)curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &c->status);
     else
       explain(c, code);
+    look(c, code);
     take_off(c);
     c->told(c);
   }
@@ -169,16 +214,21 @@ static void on_poll(uv_poll_t *handle, int status, int events) {
   struct epoll_event got[AT_ONCE];
   int n = epoll_wait(h->all, got, AT_ONCE, 0);
   (void)status, (void)events;
-  for (int i = 0; i < n && h->multi; i++)
-    act(h, got[i].data.fd,
+  for (int i = 0; i < n; i++) {
+    struct dlk_http_pool *pool = &h->pools[got[i].data.u64 >> 32];
+    if (!pool->multi)
+      return;
+    act(pool, (int)(uint32_t)got[i].data.u64,
         (got[i].events & EPOLLIN ? CURL_CSELECT_IN : 0) |
             (got[i].events & EPOLLOUT ? CURL_CSELECT_OUT : 0) |
             (got[i].events & (EPOLLERR | EPOLLHUP) ? CURL_CSELECT_ERR : 0));
+  }
 }
 
 static void timer_fired(struct dlk_timer *timer, int64_t now) {
   (void)now;
-  act(DLK_CONTAINER(timer, struct dlk_http, timer), CURL_SOCKET_TIMEOUT, 0);
+  act(DLK_CONTAINER(timer, struct dlk_http_pool, timer), CURL_SOCKET_TIMEOUT,
+      0);
 }
 
 static const char *setting(const struct dlk_http *h, const char *key) {
@@ -218,12 +268,14 @@ bool dlk_http_start(struct dlk_http *h, struct dlk_http_call *c,
                     const char *path, const char *body, size_t len,
                     int64_t timeout) {
   struct dlk_buf url = {0};
+  struct dlk_http_pool *pool =
+      &h->pools[c->lasts ? DLK_HTTP_LASTING : DLK_HTTP_SHORT];
   CURL *e = h->idle_count ? h->idle[--h->idle_count] : curl_easy_init();
   dlk_buf_addf(&url, "%s%s", h->origin, path);
   dlk_buf_add(&url, "", 1);
   dlk_buf_clear(&c->in);
   c->status = c->error = 0;
-  c->insecure = c->unsent = false;
+  c->insecure = c->unsent = c->fresh = c->undone = false;
   c->index = c->date_ms = 0;
   c->text[0] = '\0';
   c->sent = h->host->now(h->host);
@@ -260,9 +312,10 @@ bool dlk_http_start(struct dlk_http *h, struct dlk_http_call *c,
     (void)curl_easy_setopt(e, CURLOPT_READDATA, c);
   }
   ok = ok && curl_easy_setopt(e, CURLOPT_URL, url.data) == CURLE_OK &&
-       curl_multi_add_handle(h->multi, e) == CURLM_OK;
+       curl_multi_add_handle(pool->multi, e) == CURLM_OK;
+  pool->flying += ok;
   if (ok)
-    c->on = h;
+    c->on = pool;
   else
     curl_easy_cleanup(e);
   dlk_buf_free(&url);
@@ -329,13 +382,27 @@ static CURLM *new_multi(void) {
   return multi;
 }
 
+static bool open_pool(struct dlk_http *h, struct dlk_http_pool *pool) {
+  pool->http = h;
+  pool->timer.fire = timer_fired;
+  pool->multi = new_multi();
+  if (!pool->multi)
+    return false;
+  (void)curl_multi_setopt(pool->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
+  (void)curl_multi_setopt(pool->multi, CURLMOPT_SOCKETDATA, pool);
+  (void)curl_multi_setopt(pool->multi, CURLMOPT_TIMERFUNCTION, on_timer);
+  (void)curl_multi_setopt(pool->multi, CURLMOPT_TIMERDATA, pool);
+  return true;
+}
+
 bool dlk_http_open(struct dlk_http *h, void (*gone)(void *arg), void *arg) {
-  h->timer.fire = timer_fired;
-  h->multi = new_multi();
+  bool ok = true;
+  for (size_t i = 0; i < DLK_HTTP_POOLS; i++)
+    ok = open_pool(h, &h->pools[i]) && ok;
   h->all = epoll_create1(EPOLL_CLOEXEC);
   h->poll = calloc(1, sizeof *h->poll);
   locate(h);
-  if (!h->multi || h->all < 0 || !h->poll ||
+  if (!ok || h->all < 0 || !h->poll ||
       uv_poll_init(h->host->loop(h->host), &h->poll->handle, h->all) != 0) {
     free(h->poll);
     h->poll = NULL;
@@ -346,19 +413,17 @@ bool dlk_http_open(struct dlk_http *h, void (*gone)(void *arg), void *arg) {
   h->poll->gone = gone;
   h->poll->arg = arg;
   (void)uv_poll_start(&h->poll->handle, UV_READABLE, on_poll);
-  (void)curl_multi_setopt(h->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
-  (void)curl_multi_setopt(h->multi, CURLMOPT_SOCKETDATA, h);
-  (void)curl_multi_setopt(h->multi, CURLMOPT_TIMERFUNCTION, on_timer);
-  (void)curl_multi_setopt(h->multi, CURLMOPT_TIMERDATA, h);
   return true;
 }
 
 void dlk_http_close(struct dlk_http *h) {
   while (h->idle_count > 0)
     curl_easy_cleanup(h->idle[--h->idle_count]);
-  (void)curl_multi_cleanup(h->multi);
-  h->multi = NULL;
-  h->host->timer_clear(h->host, &h->timer);
+  for (size_t i = 0; i < DLK_HTTP_POOLS; i++) {
+    (void)curl_multi_cleanup(h->pools[i].multi);
+    h->pools[i].multi = NULL;
+    h->host->timer_clear(h->host, &h->pools[i].timer);
+  }
   (void)dlk_http_token(h, NULL);
   curl_slist_free_all(h->headers);
   curl_slist_free_all(h->connect_to);

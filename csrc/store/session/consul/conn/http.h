@@ -11,14 +11,25 @@
 
 #define DLK_HTTP_IDLE 8
 
+enum { DLK_HTTP_SHORT, DLK_HTTP_LASTING, DLK_HTTP_POOLS };
+
+struct dlk_http;
+
+/* Connections, of which a call takes one that is idle, or a new one. */
+struct dlk_http_pool {
+  struct dlk_http *http;
+  CURLM *multi;
+  struct dlk_timer timer;
+  size_t flying; /* calls under way */
+};
+
 struct dlk_http {
   struct dlk_host *host;
   const struct dlk_conf *conf;
   bool tls;
-  CURLM *multi;
+  struct dlk_http_pool pools[DLK_HTTP_POOLS];
   int all; /* an epoll descriptor: its sockets */
   struct dlk_http_poll *poll;
-  struct dlk_timer timer;
   struct curl_slist *headers, *connect_to;
   CURL *idle[DLK_HTTP_IDLE];
   size_t idle_count;
@@ -27,7 +38,8 @@ struct dlk_http {
 
 /* Zeroed it is ready. */
 struct dlk_http_call {
-  struct dlk_http *on; /* NULL: not under way */
+  struct dlk_http_pool *on; /* NULL: not under way */
+  bool lasts;               /* in the pool of such calls */
   void (*told)(struct dlk_http_call *c);
   CURL *easy;
   int64_t sent;
@@ -35,6 +47,8 @@ struct dlk_http_call {
   int error;              /* why there is no connection; 0: something else */
   bool insecure;          /* TLS does not let us */
   bool unsent;            /* the connection ended while it was asked */
+  bool fresh;             /* its connection was new, or there is none */
+  bool undone;            /* no server took it */
   int64_t index, date_ms; /* X-Consul-Index, Date; 0: not given */
   const char *body;
   size_t left; /* of it */

@@ -5,7 +5,9 @@ local certificates = require "spec.support.certificates"
 local common = require "spec.consul.common"
 local consul = require "spec.support.consul"
 local files = require "spec.support.files"
+local process = require "spec.support.process"
 local redis = require "spec.support.redis"
+local servers = require "spec.support.server"
 local steady = require "spec.support.steady"
 
 local key, open = common.key, common.open
@@ -53,11 +55,34 @@ describe("Consul with TLS", function()
     refused("denied", "certificate", tls("ca.crt"))
     refused("denied", "another",
       tls("ca.crt", "client", { server_name = "another.example" }))
+    refused("denied", "key_password", tls("ca.crt", "locked"))
+    refused("denied", "key_password",
+      tls("ca.crt", "locked", { key_password = "wrong" }))
+    assert(open(tls("ca.crt", "locked", { key_password = "sesame" }))
+      :lock(key())):release()
     refused("unavailable", "HTTP",
       { url = (server.url:gsub("consuls", "consul")) })
     refused("denied", "SSL",
       { url = (common.url:gsub("consul", "consuls")),
         tls = { cafile = made:path "ca.crt" } })
+  end)
+end)
+
+describe("Consul with TLS on a terminal", function()
+  it("never asks there for the password of a key", function()
+    local made = certificates.make()
+    local script = made:path "locked.lua"
+    servers.write_file(script, ([[
+      local store = assert(require("dlock").open { url = "consuls://%s",
+        tls = { cafile = %q, cert = %q, key = %q } })
+      print(select(2, store:lock("k", { timeout = 2 })))
+    ]]):format(common.url:match "//(.*)", made:path "ca.crt",
+      made:path "locked.crt", made:path "locked.key"))
+    local p = process.spawn { command = { "script", "-qfec", "exec "
+      .. process.lua_in_shell .. " " .. script, "/dev/null" } }
+    p:expect "denied:.*key_password"
+    p:wait()
+    made:remove()
   end)
 end)
 

@@ -151,6 +151,14 @@ static void look(struct dlk_http_call *c, CURLcode code) {
   }
 }
 
+/* libcurl does not tell whether the key is encrypted. */
+static void hint_password(struct dlk_http_call *c) {
+  static const char hint[] = " (tls.key_password opens an encrypted key)";
+  size_t n = strcspn(c->text, "\n");
+  if (n + sizeof hint <= sizeof c->text)
+    memcpy(c->text + n, hint, sizeof hint);
+}
+
 static void explain(struct dlk_http_call *c, CURLcode code) {
   long error = 0;
   switch (code) {
@@ -175,6 +183,8 @@ static void explain(struct dlk_http_call *c, CURLcode code) {
   case CURLE_SSL_CONNECT_ERROR:
   case CURLE_SSL_CIPHER:
     c->insecure = true;
+    if (code == CURLE_SSL_CERTPROBLEM && strstr(c->text, "private key"))
+      hint_password(c);
     break;
   default: /* TLS 1.3 tells when it is read */
     c->insecure = strstr(c->text, "alert") != NULL;
@@ -252,6 +262,8 @@ static void secure(struct dlk_http *h, CURL *e) {
   for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
     if (setting(h, texts[i].key))
       (void)curl_easy_setopt(e, texts[i].option, setting(h, texts[i].key));
+  if (!setting(h, "key_password")) /* OpenSSL asks the terminal for none */
+    (void)curl_easy_setopt(e, CURLOPT_KEYPASSWD, "");
   if (setting(h, "cafile") || setting(h, "capath")) { /* and no others */
     (void)curl_easy_setopt(e, CURLOPT_CAINFO, setting(h, "cafile"));
     (void)curl_easy_setopt(e, CURLOPT_CAPATH, setting(h, "capath"));

@@ -200,6 +200,25 @@ describe("with Consul in trouble,", function()
       assert.are.equal(0, #common.nodes(k))
     end)
 
+  timed("a key of min_hold or once_per is gone for a list after its end",
+    function()
+      local store, k = open(), key()
+      assert(store:lock(k, { min_hold = 0.5 })):release()
+      assert.is_true(store:once_per(k .. "o", 0.5, function()
+        return true
+      end))
+      assert.are.equal(1, #common.nodes(k))
+      assert.are.equal(1, #common.nodes(k .. "o"))
+      store:close()
+      local other = open()
+      assert.are.same({ k, k .. "o" }, (other:list(k)))
+      common.eventually(other, "it is in no list", function()
+        return #other:list(k) == 0
+      end, 20)
+      assert.are.equal(0, #common.nodes(k))
+      assert.are.equal(0, #common.nodes(k .. "o"))
+    end)
+
   it("a guarded write whose answer is lost is not repeated", function()
     local store, k = through(), key()
     local lease = assert(store:lock(k))

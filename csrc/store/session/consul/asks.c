@@ -10,7 +10,8 @@
  * A3. Reads are consistent: a majority confirms the leader that answers.
  * A4. A dead contender's key has no session. A list locks and deletes it, and
  *     lists again, in one transaction. It shows the key while Consul lets no
- *     session lock it (lock-delay).
+ *     session lock it (lock-delay). Stand-ins past their end (A5) go before, in
+ *     a transaction of their own: that of the others may be refused.
  * A5. The servers' clock is the agent's. Its answers have a date in seconds:
  *     each bounds how far it is ahead of ours, and together they narrow that.
  *
@@ -41,7 +42,7 @@ struct ask {
   struct dlk_ss_link *on;
   enum stage stage;
   bool again;          /* A6 */
-  size_t skip, buried; /* results before a list's; A4 */
+  size_t skip, buried; /* results before a list's; of A4 */
   struct dlk_consul_sight sight;
   struct dlk_consul_answer said;
   struct dlk_buf body;
@@ -207,28 +208,45 @@ static void start(struct dlk_ss_ask *ask) {
 
 /* ---- the dead (A4) ---- */
 
-static bool dead(const struct ask *a, const struct dlk_consul_entry *e) {
+enum death { LIVES, DEAD, PAST };
+
+static enum death death(const struct ask *a, const struct dlk_consul_entry *e) {
   struct dlk_buf name = {0};
   struct dlk_ss_entry n;
+  int64_t clock = a->a.sent / DLK_MS + a->on->ahead_min;
   if (e->session[0] || strlen(e->key) <= a->prefix)
-    return false;
+    return LIVES;
   dlk_consul_name(&name, e->key + a->prefix, e->created);
-  bool is = !name.failed && dlk_ss_name_parse(name.data, &n) && n.until_ms == 0;
+  bool ours = !name.failed && dlk_ss_name_parse(name.data, &n);
   dlk_buf_free(&name);
-  return is;
+  if (!ours || n.until_ms > clock)
+    return LIVES;
+  return n.until_ms > 0 ? PAST : DEAD;
 }
 
-/* Those of one client had one session. False: there are none. */
-static bool bury(struct ask *a) {
-  struct dlk_buf prefix = {0};
+static size_t bury_past(struct ask *a) {
+  size_t count = 0;
+  for (size_t i = a->skip; i < a->said.count && count < BURIED; i++) {
+    const struct dlk_consul_entry *e = &a->said.at[i];
+    const struct dlk_buf key = {.data = (char *)(uintptr_t)e->key,
+                                .len = strlen(e->key)};
+    if (death(a, e) != PAST)
+      continue;
+    add(a, "delete-cas", &key, NULL, e->modified);
+    count++;
+  }
+  return count;
+}
+
+/* Those of one client had one session. */
+static size_t bury_dead(struct ask *a) {
   size_t count = 0;
   const char *client = NULL;
-  dlk_buf_clear(&a->body);
   for (size_t i = a->skip; i < a->said.count && count < BURIED; i++) {
     const char *name = a->said.at[i].key;
     const struct dlk_buf key = {.data = (char *)(uintptr_t)name,
                                 .len = strlen(name)};
-    if (!dead(a, &a->said.at[i]))
+    if (death(a, &a->said.at[i]) != DEAD)
       continue;
     const char *its = name + key.len - DLK_SS_CLIENT; /* ends with it */
     if (client && memcmp(client, its, DLK_SS_CLIENT) != 0)
@@ -238,10 +256,18 @@ static bool bury(struct ask *a) {
     add(a, "delete", &key, NULL, 0);
     count++;
   }
+  return count;
+}
+
+/* False: there are none. */
+static bool bury(struct ask *a) {
+  struct dlk_buf prefix = {0};
+  dlk_buf_clear(&a->body);
+  size_t past = bury_past(a), count = past ? 0 : bury_dead(a);
   dlk_consul_prefix(&prefix, a->a.path);
   add(a, "get-tree", &prefix, NULL, 0);
   dlk_buf_add(&a->body, "]", 1);
-  bool ok = count > 0 && !a->body.failed && !prefix.failed;
+  bool ok = past + count > 0 && !a->body.failed && !prefix.failed;
   dlk_buf_free(&prefix);
   a->buried = count;
   if (ok)
@@ -271,7 +297,7 @@ static void look(struct ask *a) {
       continue;
     if (e->modified > a->sight.modified)
       a->sight.modified = e->modified;
-    a->sight.dead |= dead(a, e);
+    a->sight.dead |= death(a, e) != LIVES;
     a->sight.count++;
   }
 }

@@ -129,5 +129,21 @@ local function describe_limits(name, scheme)
   end)
 end
 
+describe("with servers whose session_ttl_min is greater,", function()
+  it("a session timeout is invalid at once, in their words", function()
+    local server = consul.start { ttl_min = "10s" }
+    local store = open { url = server.url, session_timeout = 4 }
+    local got, message, code = store:lock(key(), { timeout = 2 })
+    assert.is_nil(got)
+    assert.are.equal("invalid", code, message)
+    assert.matches("Invalid Session TTL.*session_timeout.*session_ttl_min",
+      message)
+    assert(open { url = server.url, session_timeout = 10 }:lock(key()))
+      :release()
+    common.clean_up()
+    server:stop()
+  end)
+end)
+
 describe_limits("without TLS", "consul")
 describe_limits("with TLS", "consuls")

@@ -120,6 +120,7 @@ enum dlk_ss_end {
   DLK_SS_END_DENIED,  /* by the server */
   DLK_SS_END_BARRED,  /* the system lets nobody connect; text: its words */
   DLK_SS_END_REFUSED, /* for good; text: the whole sentence */
+  DLK_SS_END_INVALID, /* as that: it is an option's fault */
   DLK_SS_END_FAILED   /* not opened, or no memory for an event */
 };
 

@@ -158,6 +158,12 @@ static void failed(struct dlk_ss_link *l, const struct dlk_http_call *c) {
   words(c, text);
   if (c->status == 403) {
     denied(l, text);
+  } else if (strstr(text, "Invalid Session TTL")) {
+    snprintf(sentence, sizeof sentence,
+             "%.100s: %s; give a session_timeout that the servers take, or set "
+             "their session_ttl_min",
+             l->client->conf.shown, text);
+    dlk_consul_end(l, DLK_SS_END_INVALID, sentence);
   } else if (c->insecure) {
     snprintf(sentence, sizeof sentence, "%s: %s", l->client->conf.shown, text);
     dlk_consul_end(l, DLK_SS_END_REFUSED, sentence);

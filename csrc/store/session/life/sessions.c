@@ -413,9 +413,9 @@ static void on_ended(void *user, enum dlk_ss_end end, const char *text) {
   struct dlk_ss_sessions *ss = s->sessions;
   snprintf(ss->problem, sizeof ss->problem, "%s", text);
   ss->barred = end == DLK_SS_END_BARRED;
-  ss->refused = end == DLK_SS_END_REFUSED;
+  ss->refused = end == DLK_SS_END_REFUSED || end == DLK_SS_END_INVALID;
   if (end == DLK_SS_END_DENIED || ss->barred || ss->refused) {
-    session_end(s, DLK_DENIED);
+    session_end(s, end == DLK_SS_END_INVALID ? DLK_INVALID : DLK_DENIED);
   } else if (end == DLK_SS_END_FAILED && s->state == DLK_SS_OPENING) {
     give_up(s);
     ss->backoff = ss->backoff ? ss->backoff * 2 : BACKOFF_MIN;

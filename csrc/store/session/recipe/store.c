@@ -19,7 +19,7 @@ static void word(struct dlk_ss_store *st, const struct dlk_op *op,
     dlk_error_set(err, code, "%s: %s at %s did not answer in time%s%s%s", key,
                   d->name, at, why[0] ? ": " : "", why,
                   strchr(why, '?') ? "" : "; is it up, and has it a quorum?");
-  else if (code == DLK_DENIED && st->sessions.refused)
+  else if ((code == DLK_DENIED || code == DLK_INVALID) && st->sessions.refused)
     dlk_error_set(err, code, "%s: %s", key, why);
   else if (code == DLK_DENIED && st->sessions.barred)
     dlk_error_set(err, code,

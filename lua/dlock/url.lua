@@ -168,9 +168,13 @@ local function parse_host(form, part, n)
   return { host = host, port = port }
 end
 
-local ONE_HOST = "it takes one host, not a list; with Sentinels write"
-  .. " redis+sentinel://host1,host2/master, with a cluster"
-  .. " redis+cluster://host1,host2"
+local function one_host(form)
+  return form.rule.module == "redis"
+    and "it takes one host, not a list; with Sentinels write"
+      .. " redis+sentinel://host1,host2/master, with a cluster"
+      .. " redis+cluster://host1,host2"
+    or ("the %s store takes one host, not a list"):format(form.rule.module)
+end
 
 local function parse_hosts(form, list)
   local hosts, most = {}, form.rule.hosts
@@ -185,7 +189,8 @@ local function parse_hosts(form, list)
     end
     hosts[#hosts + 1] = host
     if #hosts > most then
-      return nil, most == 1 and ONE_HOST or ("more than %d hosts"):format(most)
+      return nil, most == 1 and one_host(form)
+        or ("more than %d hosts"):format(most)
     end
   end
   return hosts
@@ -358,7 +363,7 @@ local function misplaced(form, list, raw)
   if not mark then
     return nil
   elseif most == 1 then
-    return whole:find(",", 1, true) and ONE_HOST
+    return whole:find(",", 1, true) and one_host(form)
   end
   local meant = most > 1 and hosts_first(whole)
   local parts = meant and meant ~= whole and take_apart(form, meant)

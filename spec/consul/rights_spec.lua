@@ -172,12 +172,20 @@ describe("what is no Consul, or not to be had,", function()
     refused("unavailable", "resolve", { url = "consul://a.invalid" })
   end)
 
+  it("is a list of hosts, which the message says of this store", function()
+    for _, name in ipairs { "consul", "mysql" } do
+      local _, message = require("dlock").open(name .. "://a,b/c")
+      assert.matches("the " .. name .. " store takes one host", message)
+    end
+  end)
+
   it("is told at once", function()
     local dlock = require "dlock"
     for code, list in pairs { invalid = { { session_timeout = 0.5 },
         { session_timeout = 61 }, { username = "u", password = "p" },
         { prefix = "/a b" }, { prefix = "x" }, { prefix = "/a/../b" },
-        { url = "consul://a,b" }, { url = "consul://a/b%25" } },
+        { url = "consul://a,b" }, { url = "consul://a/b%25" },
+        { url = "consul://:a%0D%0Ab@a" }, { url = "consul://:a%0A@a" } },
       unsupported = { { url = "consuls://a", tls = { cert = "c",
         key_password_file = "f" } } } } do
       for _, opts in ipairs(list) do

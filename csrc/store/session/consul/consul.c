@@ -44,6 +44,8 @@ static enum dlk_code check(const struct dlk_conf *conf, const char *path,
     return fail(err, DLK_INVALID, conf,
                 "Consul has no users: its token is the password "
                 "(consul://:token@host)");
+  if (conf->password && strpbrk(conf->password, "\r\n"))
+    return fail(err, DLK_INVALID, conf, "the token has a line break in it");
   if (dlk_option_find(&conf->options, "tls", "key_password_file"))
     return fail(err, DLK_UNSUPPORTED, conf,
                 "tls.key_password_file is not for Consul; use key_password");

@@ -148,7 +148,7 @@ static void own_missed(struct dlk_ss_contender *n, enum dlk_ss_rc rc) {
     return;
   enum dlk_ss_meaning meaning = dlk_ss_meaning(DLK_SS_FOR_OWN, rc);
   if (meaning == DLK_SS_MISSING) {
-    dlk_ss_lose(n, "its node was deleted", true);
+    dlk_ss_lose(n, "its entry on the servers was deleted", true);
     return;
   }
   watch_later(n, dlk_ss_now(n->store));
@@ -323,7 +323,7 @@ static void on_extend_checked(void *who, uint32_t tag,
   }
   enum dlk_ss_meaning meaning = dlk_ss_meaning(DLK_SS_FOR_OWN, r->rc);
   if (meaning == DLK_SS_MISSING && n->step == DLK_SS_HELD) {
-    dlk_ss_lose(n, "its node was deleted", true);
+    dlk_ss_lose(n, "its entry on the servers was deleted", true);
   } else if (op && meaning == DLK_SS_REPEAT) {
     dlk_ss_op_data(op)->check = 0;
     dlk_ss_contender_stall(n);

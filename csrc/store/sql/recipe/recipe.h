@@ -210,11 +210,11 @@ void dlk_sql_destroy(void *store);
 /* The type of a store with a dialect. */
 #define DLK_SQL_STORE(NAME, SCRIPT, CREATE)                                    \
   {                                                                            \
-    .abi = DLK_STORE_ABI, .name = NAME, .schema = SCRIPT,                      \
+    .abi = DLK_STORE_ABI, .name = (NAME), .schema = (SCRIPT),                  \
     .op_size = sizeof(struct dlk_sql_try),                                     \
     .lease_size = sizeof(struct dlk_sql_hold), .portable = true,               \
     .listens = true, .stop_wait = DLK_STOP_WAIT, .prefix = dlk_sql_prefix,     \
-    .create = CREATE, .submit = dlk_sql_submit, .cancel = dlk_sql_cancel,      \
+    .create = (CREATE), .submit = dlk_sql_submit, .cancel = dlk_sql_cancel,    \
     .renew = dlk_sql_renew, .stop = dlk_sql_stop, .destroy = dlk_sql_destroy   \
   }
 

@@ -199,7 +199,9 @@ static const char *run_op(const json_t *op, json_t *results) {
                               json_pack("{s:o}", "KV", shown(&keys[i], true)));
     return NULL;
   }
-  if (strcmp(verb, "delete") == 0) {
+  if (strncmp(verb, "delete", 6) == 0) {
+    if (k && strcmp(verb, "delete-cas") == 0 && k->modified != index)
+      return "index is stale";
     if (k)
       touch(k)->created = 0;
     return NULL;

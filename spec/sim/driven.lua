@@ -15,7 +15,7 @@ driven.__index = driven
 
 local COUNT = tonumber(os.getenv("DLOCK_SIM")) or 2500
 local LOOK = _VERSION == "Lua 5.4"
-local ENOUGH = 5000 -- histories in which a fault must show
+local ENOUGH = 20000 -- histories in which a fault must show
 
 local function output(command)
   local status, text = process.run { command = { "sh", "-c", command } }

@@ -181,6 +181,14 @@ void dlk_file_revoke(struct dlk_file_op *f) {
   conclude(f, k, dlk_value_bool(any));
 }
 
+/* The key of a lease. False: the op has ended, or waits for the key. */
+static bool visit_own(struct dlk_file_op *f, struct dlk_file_key **k) {
+  int error = dlk_file_visit(f, false, k);
+  if (error == ENOENT)
+    dlk_file_end_held(f, false);
+  return error == 0;
+}
+
 /* The slot leaves the list and comes back within one commit. Then readers at
  * the head get in, perhaps by more commits, which may fail: from the first one
  * on the lease is shared. */
@@ -189,13 +197,8 @@ void dlk_file_downgrade(struct dlk_file_op *f) {
   struct dlk_file_entry *e = f->op->lease->data;
   struct dlk_file_table *t = &d->table;
   struct dlk_file_key *k;
-  int error = dlk_file_visit(f, false, &k);
-  if (error == ECANCELED)
+  if (!visit_own(f, &k))
     return;
-  if (error == ENOENT) {
-    dlk_file_end_held(f, false);
-    return;
-  }
   uint64_t seq = t->head.seq;
   bool ours = dlk_file_stands(d, e);
   if (ours && dlk_file_table_at(t, e->slot)->units == 0) {
@@ -294,13 +297,8 @@ void dlk_file_publish(struct dlk_file_op *f) {
   struct dlk_file_entry *e = f->op->lease->data;
   struct dlk_file_table *t = &d->table;
   struct dlk_file_key *k;
-  int error = dlk_file_visit(f, false, &k);
-  if (error == ECANCELED)
+  if (!visit_own(f, &k))
     return;
-  if (error == ENOENT) {
-    dlk_file_end_held(f, false);
-    return;
-  }
   uint64_t seq = t->head.seq;
   bool ours = dlk_file_stands(d, e);
   if (ours)

@@ -1,7 +1,8 @@
-/* Reads decimal digits. */
+/* Reads decimal digits, writes hexadecimal ones. */
 #ifndef DLK_CORE_DIGITS_H
 #define DLK_CORE_DIGITS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* Reads at most `most` (≤ 18) decimal digits at *at and moves *at behind them;
@@ -15,6 +16,17 @@ static inline int64_t dlk_digits(const char **at, const char *end, int most) {
     return -1;
   *at = p;
   return n;
+}
+
+/* Writes 2 * n digits. Returns the place behind them. */
+static inline char *dlk_hex(char *out, const void *bytes, size_t n) {
+  static const char digits[] = "0123456789abcdef";
+  const unsigned char *p = bytes;
+  for (size_t i = 0; i < n; i++) {
+    *out++ = digits[p[i] >> 4];
+    *out++ = digits[p[i] & 15];
+  }
+  return out;
 }
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/digits.h"
 #include "core/mode.h"
 #include "core/password.h"
 #include "core/quiet.h"
@@ -35,15 +36,11 @@ static int core_pid(lua_State *L) {
 
 /* core.token(): 32 digits that nobody else draws. */
 static int core_token(lua_State *L) {
-  static const char digits[] = "0123456789abcdef";
   struct dlk_random random = {.left = 0};
   unsigned char bytes[16];
   char text[2 * sizeof bytes];
   dlk_random_take(&random, bytes, sizeof bytes);
-  for (size_t i = 0; i < sizeof bytes; i++) {
-    text[2 * i] = digits[bytes[i] >> 4];
-    text[2 * i + 1] = digits[bytes[i] & 15];
-  }
+  (void)dlk_hex(text, bytes, sizeof bytes);
   lua_pushlstring(L, text, sizeof text);
   return 1;
 }

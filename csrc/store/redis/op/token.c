@@ -6,15 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/digits.h"
 #include "store/redis/wire/codec.h"
-
-static void hex(char *out, const unsigned char *in, size_t n) {
-  static const char digits[] = "0123456789abcdef";
-  for (size_t i = 0; i < n; i++) {
-    *out++ = digits[in[i] >> 4];
-    *out++ = digits[in[i] & 15];
-  }
-}
 
 void dlk_redis_token_put(struct dlk_redis_tokens *all,
                          struct dlk_redis_token *t) {
@@ -26,7 +19,7 @@ void dlk_redis_token_make(struct dlk_redis_tokens *all, struct dlk_host *host,
                           struct dlk_redis_token *t, const char *owner) {
   unsigned char bits[16];
   host->random(host, bits, sizeof bits);
-  hex(t->text, bits, sizeof bits);
+  (void)dlk_hex(t->text, bits, sizeof bits);
   t->text[32] = ':';
   memcpy(t->text + 33, all->client, DLK_REDIS_CLIENT);
   t->text[49] = ':';

@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/digits.h"
+
 static bool plain(unsigned char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
          (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
@@ -66,12 +68,7 @@ const char *dlk_ss_path(struct dlk_buf *b, size_t len, const char *name) {
 }
 
 void dlk_ss_hex(char *out, const unsigned char *bytes, size_t n) {
-  static const char digits[] = "0123456789abcdef";
-  for (size_t i = 0; i < n; i++) {
-    out[2 * i] = digits[bytes[i] >> 4];
-    out[2 * i + 1] = digits[bytes[i] & 15];
-  }
-  out[2 * n] = '\0';
+  *dlk_hex(out, bytes, n) = '\0';
 }
 
 static size_t put_kind(char out[32], uint32_t units, uint32_t cap, bool keeps) {

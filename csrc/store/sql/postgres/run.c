@@ -13,6 +13,7 @@
 
 #include <stdio.h>
 
+#include "core/digits.h"
 #include "store/sql/postgres/connection.h"
 #include "store/sql/postgres/errors.h"
 
@@ -76,10 +77,10 @@ static void add_cell(struct params *p, const struct dlk_sql_call *call,
 /* ---- lists, as PostgreSQL writes arrays ---- */
 
 static void list_bytes(struct dlk_buf *out, const char *p, size_t n) {
-  static const char hex[] = "0123456789abcdef";
   dlk_buf_addf(out, "%s\"\\\\x", out->len ? "," : "{");
   for (size_t i = 0; i < n; i++) {
-    char pair[2] = {hex[(unsigned char)p[i] >> 4], hex[p[i] & 15]};
+    char pair[2];
+    (void)dlk_hex(pair, p + i, 1);
     dlk_buf_add(out, pair, 2);
   }
   dlk_buf_add(out, "\"", 1);

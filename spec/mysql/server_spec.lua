@@ -152,6 +152,22 @@ describe("a MariaDB server", function()
     end))
   end)
 
+  it("whose session a guarded statement changed: not for dlock's own calls",
+    function()
+      start()
+      local one, two, k = connect(), connect(), key()
+      assert(server:sql "CREATE TABLE work (n INT)")
+      local lease = assert(one:lock(k, { ttl = 20 }))
+      for _, statement in ipairs { "SET timestamp = 1000",
+        "SET autocommit = 0", "LOCK TABLES work WRITE" } do
+        assert(lease:guard(statement))
+        assert(lease:extend())
+        assert.are.equal("busy", code_of(two:try_lock(k)))
+      end
+      assert(lease:release())
+      assert(assert(one:try_lock(k)):release())
+    end)
+
   -- ---- the exact fence ----
 
   it("a transaction that asked for the fence: nobody else before its COMMIT",

@@ -11,7 +11,7 @@ local shared = require "spec.support.shared"
 local uv = require "luv"
 
 -- as_sent: a key in a request; cuts: of an acquire; waits: how many statements
--- wait for a row; nothing, join, refused, session_statements: guarded.
+-- wait for a row; nothing, join, refused: guarded.
 local DIALECTS = {
   postgres = {
     title = "PostgreSQL", variable = "DLOCK_TEST_POSTGRES",
@@ -21,7 +21,6 @@ local DIALECTS = {
     waits = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE"
       .. " '%acquire1%' AND wait_event_type = 'Lock'",
     nothing = "SELECT 1", parameter = "SELECT $1",
-    session_statements = { "SET TIME ZONE 'Asia/Tokyo'" },
     join = "UPDATE dlock.key SET value = convert_to($1 || $2, 'UTF8')"
       .. " WHERE id = convert_to($3, 'UTF8')",
     refused = {
@@ -38,8 +37,6 @@ local DIALECTS = {
     waits = "SELECT COUNT(*) FROM information_schema.PROCESSLIST"
       .. " WHERE COMMAND = 'Query' AND TIME_MS > 200",
     nothing = "DO 1", parameter = "SELECT ?",
-    session_statements = { "SET timestamp = 1000", "SET autocommit = 0",
-      "SET innodb_lock_wait_timeout = 60" },
     join = "UPDATE dlock_key SET value = CONCAT(?, ?) WHERE id = ?",
     refused = {
       ["SELECT * FROM not_there"] = "not_there",

@@ -484,18 +484,6 @@ local function cases(db)
       assert.are.equal("lost", code_of(lease:guard(db.nothing)))
     end)
 
-  it("a guarded statement sets nothing for dlock's own", function()
-    local one, two, k = open(), open(), key()
-    local lease = assert(one:lock(k, { ttl = 20 }))
-    for _, statement in ipairs(db.session_statements) do
-      assert(lease:guard(statement))
-    end
-    assert(lease:extend())
-    assert.are.equal("busy", code_of(two:try_lock(k)))
-    assert(lease:release())
-    assert(assert(one:try_lock(k)):release())
-  end)
-
   it("a reader's exact fence keeps no other reader", function()
     local store, k, all = open(), key(), {}
     for i = 1, 4 do

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/digits.h"
 #include "store/sql/mysql/connection.h"
 #include "store/sql/mysql/errors.h"
 
@@ -31,9 +32,9 @@ static const char *const procedures[] = {
 /* ---- the text ---- */
 
 static void add_hex(struct dlk_buf *out, const char *p, size_t n) {
-  static const char hex[] = "0123456789abcdef";
   for (size_t i = 0; i < n; i++) {
-    char pair[2] = {hex[(unsigned char)p[i] >> 4], hex[p[i] & 15]};
+    char pair[2];
+    (void)dlk_hex(pair, p + i, 1);
     dlk_buf_add(out, pair, 2);
   }
 }
@@ -268,29 +269,20 @@ static bool lacks_schema(struct dlk_sql_worker *w, struct dlk_my *my) {
          lacks;
 }
 
-/* What a program's own statement set must not be what ours run under: its clock
- * would end holds at any time. */
-static void reset_behind(struct dlk_sql_worker *w, struct dlk_my *my,
-                         const struct dlk_sql_call *call) {
-  if (call->statement == DLK_SQL_GUARD && !my->lost)
-    dlk_my_reset(w, my, dlk_time_add(dlk_clock_now(), my->place->io_timeout));
-}
-
 void dlk_my_run(struct dlk_sql_worker *w, void *connection,
                 struct dlk_sql_call *call) {
   struct dlk_my *my = connection;
   for (bool made = false;; made = true) {
     unsigned bad = ask(w, my, call);
-    if (bad == 0) {
-      reset_behind(w, my, call);
-      return;
-    }
     const struct dlk_my_error *e = dlk_my_error_find(bad);
-    refused(my, call, e);
-    /* Behind `refused`, which reads the session's last error. */
-    reset_behind(w, my, call);
+    if (bad)
+      refused(my, call, e);
+    /* What a program's own statement set must not be what ours run under: its
+     * clock would end holds at any time. */
+    if (call->statement == DLK_SQL_GUARD && !my->lost)
+      dlk_my_reset(w, my, dlk_time_add(dlk_clock_now(), my->place->io_timeout));
     /* Another program may have made it since. */
-    bool again = !my->lost && e->schema && !made;
+    bool again = bad && !my->lost && e->schema && !made;
     if (again && lacks_schema(w, my))
       again = make_schema(w, my, call);
     if (!again || my->lost)

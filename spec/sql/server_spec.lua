@@ -164,6 +164,23 @@ local function cases(db)
     for _, kind in ipairs(events) do assert.matches("connect$", kind) end
   end)
 
+  it("forgets keys by programs of one lock each", function()
+    start()
+    assert(assert(connect():lock "first"):release())
+    server:sql(db.sql("INSERT INTO {key} (id, fence, until, since) VALUES ($,"
+      .. " 1, '2001-01-01', '2001-01-01')", "old"))
+    local count, left = 0
+    repeat
+      local store = connect()
+      assert(assert(store:lock "k"):release())
+      assert(store:close(5))
+      count = count + 1
+      left = server:sql(db.sql("SELECT count(*) FROM {key} WHERE id = $",
+        "old"))
+    until left == "0" or count == 1500 -- one in 64 sweeps
+    assert.are.equal("0", left)
+  end)
+
   it("forgets keys of which nobody knows", function()
     start()
     local store, k = connect(), key()

@@ -6,7 +6,7 @@ local uv = require "luv"
 
 local leftovers = {}
 
-local made = {}
+local made = setmetatable({}, { __mode = "k" })
 
 local function watch(name)
   local make = uv[name]

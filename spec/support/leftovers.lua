@@ -6,13 +6,23 @@ local uv = require "luv"
 
 local leftovers = {}
 
-local made = setmetatable({}, { __mode = "k" })
+local made, count = {}, 0
+
+-- A weak table would also have some that luv has freed.
+local function forget_closed()
+  for handle in pairs(made) do
+    if handle:is_closing() then made[handle] = nil end
+  end
+end
 
 local function watch(name)
   local make = uv[name]
   uv[name] = function(...)
     local handle, a, b = make(...)
-    if handle then made[handle] = true end
+    if handle then
+      made[handle], count = true, count + 1
+      if count % 500 == 0 then forget_closed() end
+    end
     return handle, a, b
   end
 end
@@ -25,12 +35,9 @@ for name in pairs(uv) do
 end
 
 local function each(fn)
+  forget_closed()
   for handle in pairs(made) do
-    if handle:is_closing() then
-      made[handle] = nil
-    elseif handle:is_active() and handle:has_ref() then
-      fn(handle)
-    end
+    if handle:is_active() and handle:has_ref() then fn(handle) end
   end
 end
 

@@ -1,6 +1,7 @@
 -- The command `dlock`, by the table in dlock.cli.words. Each group of verbs is
 -- a module, loaded at need. A verb returns its exit status, or nil, message,
 -- code.
+require "dlock.cli.unread" -- first
 local args = require "dlock.cli.args"
 local core = require "dlock.core"
 local open = require "dlock.open"

@@ -250,6 +250,12 @@ describe("the command", function()
           "cli.waiting" } do
         if package.loaded["dlock." .. name] then print(name) end
       end
+      for _, name in ipairs { "kinds.barrier", "kinds.latch", "kinds.once",
+          "kinds.semaphore", "host.cqueues", "host.luv" } do
+        if not package.preload["dlock." .. name] then print(name) end
+      end
+      assert(require("dlock").open(arg[1]):latch("l", 1):count())
+      assert(not package.preload["dlock.kinds.latch"])
       os.exit(status)]] }
     assert.same({ 0, "" }, { status, out })
   end)

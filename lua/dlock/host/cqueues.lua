@@ -112,11 +112,7 @@ local function poll_wakeup(client, ticket, mine)
   leave(poller)
 end
 
-function adapter.closed(client)
-  if client.pollers then
-    look(client)
-  end
-end
+adapter.closed = look
 
 function adapter.wait(client, ticket)
   local number, others = ticket:watch(true)

@@ -170,7 +170,7 @@ end
 
 --- The store was closed: pollers of another host may be gone.
 function host.closed(client)
-  cqueues.closed(client)
+  if client.pollers then cqueues.closed(client) end
 end
 
 --- make(...) gives a ticket or nil, message, code.

@@ -102,7 +102,8 @@ struct dlk_op {
   bool renew;  /* DETACH, ATTACH: else the end stays */
   bool names;  /* LOCKED: wants `holder`, if one request does. DETACH: an attach
                   keeps the owner, no engine's name */
-  bool unused; /* RELEASE: no min_hold */
+  bool unused; /* RELEASE: no min_hold. ATTACH: its string will not be needed,
+                  whether it is attached or not */
   enum dlk_code ending; /* cancel's reason */
   struct dlk_lease *lease;
   const char *key;

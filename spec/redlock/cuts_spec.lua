@@ -156,6 +156,32 @@ describe("on Redlock,", function()
     end)
   end
 
+  -- Two servers answer late: requests, or a first connection at all.
+  for what, late in pairs { detach = 1.5, attach = 1.5, connect = 0.4 } do
+    it(("a string leaves nothing where servers are late: %s"):format(what),
+    function()
+      local url = start()
+      local lease = assert(store:lock("k", { ttl = 60, timeout = 20 }))
+      loop.eventually("five votes", 20, function()
+        return set:votes "k" == 5
+      end)
+      assert(store:inspect "k") -- answered behind the votes
+      local function slow()
+        for i = 4, 5 do proxies[i]:delay("down", late) end
+      end
+      if what == "detach" then slow() end
+      local text = assert(lease:detach())
+      slow()
+      local by = what == "attach" and store or rival
+      if what == "connect" then
+        by = assert(dlock.open { url = url, node_timeout = 1 })
+        finally(function() by:close(1) end)
+      end
+      assert(assert(by:attach(text)):release())
+      nothing_left "k"
+    end)
+  end
+
   it("a break is told to slow servers too", function()
     local url = start()
     local lease = assert(rival:lock("k", { renew = false, ttl = 60 }))

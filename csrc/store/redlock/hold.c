@@ -17,8 +17,9 @@
  * I6 Pauses are random, and double with each round that others split with us:
  *    equal pauses would split the votes for ever. A beat without news ends the
  *    doubling: nobody gave back, so a holder has settled.
- * I7 An attach that fails gives each vote back to the string it came from. A
- *    vote that a granted one does not get stays the string's, until its end.
+ * I7 An attach that fails gives each vote back to the string it came from.
+ *    Behind a grant nobody needs the string: a vote that does not come in time
+ *    is released, the string's as ours.
  * I8 The first word of a break ends the hold. Else a repair could make a vote
  *    anew before the other nodes' words come.
  *
@@ -561,6 +562,8 @@ static void granted(struct dlk_redlock_hold *h) {
   for (unsigned i = 0; i < s->n; i++)
     if (is_held(h->votes[i]))
       h->votes[i]->lease.fence = h->fence;
+    else if (h->votes[i])
+      h->votes[i]->ask->op.unused = true; /* I7 */
   timer_at(h, h->began + s->node_timeout);
   h->began = dlk_redlock_now(s);
   cancel_news(h);

@@ -11,10 +11,10 @@
  * I3 The attached lease has a max_hold of its own.
  *
  * Reply lost: the same token asks again. The server finds it, or changes it
- * now. Given up with an unknown outcome: the change is undone (orphan.c), so
- * the string can be attached again. Late request without CLIENT KILL: it finds
- * the string's token only if nobody attached it since, and is undone as well,
- * at each beat. */
+ * now. Given up: the change is undone (orphan.c), so the string can be attached
+ * again; of an `unused` string both tokens are released. Late request without
+ * CLIENT KILL: it finds the string's token only if nobody attached it since,
+ * and is undone as well, at each beat. */
 #include "store/redis/recipe/attach.h"
 
 #include <hiredis/hiredis.h>
@@ -166,9 +166,16 @@ void dlk_redis_undo_attach(struct dlk_redis_try *t) {
   const struct dlk_lease *lease = t->op->lease;
   size_t len;
   const char *old = old_token(t, &len);
+  const struct dlk_redis_token *ours = &dlk_redis_try_hold(t)->token;
   int64_t until = dlk_time_add(dlk_redis_now(t->store), lease->ttl);
-  dlk_redis_orphan_attach(t->store, lease, &dlk_redis_try_hold(t)->token, old,
-                          len, until);
+  if (t->op->kind != DLK_OP_ATTACH || !t->op->unused) {
+    dlk_redis_orphan_attach(t->store, lease, ours, old, len, until);
+    return;
+  }
+  struct dlk_redis_token its = {.len = (uint8_t)len};
+  memcpy(its.text, old, len);
+  dlk_redis_orphan(t->store, lease->key, lease->key_len, &its, until);
+  dlk_redis_orphan(t->store, lease->key, lease->key_len, ours, until);
 }
 
 static void attached(struct dlk_redis_try *t, const redisReply *reply) {
@@ -225,6 +232,7 @@ void dlk_redis_attach(struct dlk_redis_try *t) {
                        h->lease->owner);
   t->op->key = h->lease->key;
   t->op->key_len = h->lease->key_len;
+  t->placed = true; /* if not ours, then the string's token */
   (void)dlk_redis_call_key(&t->call, t->op->key, t->op->key_len);
   t->call.holds = t->op->lease->ttl;
   dlk_redis_send(t, &attaching);

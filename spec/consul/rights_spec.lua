@@ -10,15 +10,7 @@ local redis = require "spec.support.redis"
 local servers = require "spec.support.server"
 local steady = require "spec.support.steady"
 
-local key, open = common.key, common.open
-
-local function refused(code, pattern, opts)
-  local got, message, was = open(opts):lock(key(), { timeout = 2 })
-  assert.is_nil(got)
-  assert.are.equal(code, was, message)
-  assert.matches(pattern, message)
-  assert.is_nil(message:find("secret", 1, true), message)
-end
+local key, open, refused = common.key, common.open, common.refused
 
 describe("Consul with TLS", function()
   local made, server
@@ -35,12 +27,8 @@ describe("Consul with TLS", function()
 
   after_each(common.clean_up)
 
-  local function tls(ca, name, more)
-    local all = { cafile = made:path(ca),
-      cert = name and made:path(name .. ".crt"),
-      key = name and made:path(name .. ".key") }
-    for option, value in pairs(more or {}) do all[option] = value end
-    return { url = server.url, tls = all }
+  local function tls(...)
+    return made:client(server.url, ...)
   end
 
   it("serves a client with a certificate of its CA", function()

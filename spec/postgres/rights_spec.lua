@@ -7,15 +7,7 @@ local postgres = require "spec.support.postgres"
 local process = require "spec.support.process"
 local uv = require "luv"
 
-local key, open = common.key, common.open
-
-local function refused(code, pattern, opts)
-  local got, message, was = open(opts):lock(key(), { timeout = 2 })
-  assert.is_nil(got)
-  assert.are.equal(code, was, message)
-  assert.matches(pattern, message)
-  assert.is_nil(message:find("sesame", 1, true), message)
-end
+local key, open, refused = common.key, common.open, common.refused
 
 describe("PostgreSQL with TLS", function()
   local made, server
@@ -36,10 +28,8 @@ describe("PostgreSQL with TLS", function()
 
   after_each(common.clean_up)
 
-  local function tls(ca, name)
-    return { url = server.url, tls = { cafile = made:path(ca),
-      cert = name and made:path(name .. ".crt"),
-      key = name and made:path(name .. ".key") } }
+  local function tls(...)
+    return made:client(server.url, ...)
   end
 
   it("serves a client with a certificate of its CA", function()

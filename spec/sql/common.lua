@@ -5,17 +5,15 @@
 --   local db = common "mysql"; db.title, db.open(), db.rows(key)
 --   db.ask("SELECT fence FROM {key} WHERE id = $", key)
 
-local loop = require "spec.support.loop"
 local opened = require "spec.support.opened"
 local shared = require "spec.support.shared"
-local uv = require "luv"
 
 -- as_sent: a key in a request; cuts: of an acquire; waits: how many statements
--- wait for a row; nothing, join, refused: guarded.
+-- wait for a row; nothing, join, guards_refused: guarded.
 local DIALECTS = {
   postgres = {
     title = "PostgreSQL", variable = "DLOCK_TEST_POSTGRES",
-    tables = "dlock.", now = "clock_timestamp()", literal = "'\\x%s'::bytea",
+    tables = "dlock.", clock = "clock_timestamp()", literal = "'\\x%s'::bytea",
     as_sent = function(key) return key end,
     cuts = { to = 480, step = 24 }, no_database = "invalid",
     waits = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE"
@@ -23,7 +21,7 @@ local DIALECTS = {
     nothing = "SELECT 1", parameter = "SELECT $1",
     join = "UPDATE dlock.key SET value = convert_to($1 || $2, 'UTF8')"
       .. " WHERE id = convert_to($3, 'UTF8')",
-    refused = {
+    guards_refused = {
       ["SELECT 1/0"] = "division by zero",
       ["SELECT * FROM not_there"] = "not_there",
       ["nonsense"] = "syntax error",
@@ -32,13 +30,13 @@ local DIALECTS = {
   },
   mysql = {
     title = "MySQL", variable = "DLOCK_TEST_MYSQL",
-    tables = "dlock_", now = "UTC_TIMESTAMP(6)", literal = "X'%s'",
+    tables = "dlock_", clock = "UTC_TIMESTAMP(6)", literal = "X'%s'",
     cuts = { to = 240, step = 16 }, no_database = "denied",
     waits = "SELECT COUNT(*) FROM information_schema.PROCESSLIST"
       .. " WHERE COMMAND = 'Query' AND TIME_MS > 200",
     nothing = "DO 1", parameter = "SELECT ?",
     join = "UPDATE dlock_key SET value = CONCAT(?, ?) WHERE id = ?",
-    refused = {
+    guards_refused = {
       ["SELECT * FROM not_there"] = "not_there",
       ["nonsense"] = "SQL syntax",
       ["INSERT INTO dlock_key VALUES (1)"] = "Column count",
@@ -74,7 +72,7 @@ local function make(name)
   --- key.
   function db.sql(text, key)
     text = text:gsub("{(%l+)}", function(word)
-      return word == "now" and dialect.now or dialect.tables .. word
+      return word == "now" and dialect.clock or dialect.tables .. word
     end)
     return key and text:gsub("%$", function() return db.literal(key) end)
       or text
@@ -88,22 +86,6 @@ local function make(name)
   --- How many holds and places of key are in time.
   function db.rows(key, url)
     return tonumber(db.ask(ROWS, key, url))
-  end
-
-  function db.now()
-    return uv.hrtime() / 1e9
-  end
-
-  --- Waits until fn() says so, while the store's engine works.
-  function db.eventually(store, what, fn)
-    local deadline = db.now() + 60 * loop.patience
-    repeat
-      store:mutex("nobody"):locked()
-      local result = fn()
-      if result then return result end
-      uv.sleep(10)
-    until db.now() > deadline
-    error("never came true: " .. what, 2)
   end
 
   return db

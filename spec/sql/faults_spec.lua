@@ -471,7 +471,7 @@ local function cases(db)
     function()
       local store, k = open(), key()
       local lease = assert(store:lock(k))
-      for sql, words in pairs(db.refused) do
+      for sql, words in pairs(db.guards_refused) do
         local ok, message, code = lease:guard(sql)
         assert.is_nil(ok)
         assert.are.equal("invalid", code, message)

@@ -93,6 +93,14 @@ function certificates:server(name, more)
   return settings
 end
 
+--- Options of a store at `url`, whose client believes `ca` and shows `name`.
+function certificates:client(url, ca, name, more)
+  local tls = { cafile = self:path(ca), cert = name and
+    self:path(name .. ".crt"), key = name and self:path(name .. ".key") }
+  for option, value in pairs(more or {}) do tls[option] = value end
+  return { url = url, tls = tls }
+end
+
 function certificates:remove()
   server.remove_dir(self.dir)
 end

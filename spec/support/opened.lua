@@ -1,13 +1,15 @@
--- Keys that nobody else uses, and stores that are closed behind a case, for the
--- specs of one store.
+-- Keys that nobody else uses, stores that are closed behind a case, and waits,
+-- for the specs of one store.
 --
 --   local common = opened("etcd", { url = …, session_timeout = 4 })
 
+local assert = require "luassert"
 local dlock = require "dlock"
+local loop = require "spec.support.loop"
 local process = require "spec.support.process"
 local uv = require "luv"
 
---- A table with key, open, close_stores and clean_up.
+--- A table with the functions below.
 ---@param name string which its keys begin with
 ---@param defaults table options of its stores
 return function(name, defaults)
@@ -36,6 +38,35 @@ return function(name, defaults)
   function opened.clean_up()
     opened.close_stores()
     process.close_all()
+  end
+
+  function opened.now()
+    return uv.hrtime() / 1e9
+  end
+
+  --- Waits until fn() says so, while the store's engine works.
+  function opened.eventually(store, what, fn, timeout)
+    local deadline = opened.now() + (timeout or 60 * loop.patience)
+    repeat
+      store:mutex("nobody"):locked()
+      local result = fn()
+      if result then return result end
+      uv.sleep(10)
+    until opened.now() > deadline
+    error("never came true: " .. what, 2)
+  end
+
+  --- A lock is refused with this code and a message that matches the pattern
+  --- and has no secret.
+  function opened.refused(code, pattern, opts)
+    local got, message, was = opened.open(opts):lock(opened.key(),
+      { timeout = 2 })
+    assert.is_nil(got)
+    assert.are.equal(code, was, message)
+    assert.matches(pattern, message)
+    for _, secret in ipairs { "secret", "sesame" } do
+      assert.is_nil(message:find(secret, 1, true), message)
+    end
   end
 
   return opened

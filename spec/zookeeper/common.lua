@@ -26,10 +26,6 @@ function common.nodes(part, url)
   return found
 end
 
-function common.now()
-  return uv.hrtime() / 1e9
-end
-
 function common.eventually(what, fn, timeout)
   local deadline = common.now() + (timeout or 10 * loop.patience)
   repeat

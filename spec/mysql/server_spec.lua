@@ -152,6 +152,21 @@ describe("a MariaDB server", function()
     end))
   end)
 
+  it("that takes no statement so long: a guarded one is invalid, and not sent",
+    function()
+      start { conf = "max_allowed_packet = 1M\n" }
+      local lease = assert(connect():lock "k")
+      assert.are.equal(0,
+        lease:guard("DO LENGTH(?)", ("x"):rep(5e5)))
+      for _, size in ipairs { 6e5, 3e6 } do
+        local ok, message, code = lease:guard("DO LENGTH(?)", ("x"):rep(size))
+        assert.is_nil(ok)
+        assert.are.equal("invalid", code, message)
+        assert.matches("max_allowed_packet", message)
+      end
+      assert(lease:release())
+    end)
+
   it("whose session a guarded statement changed: not for dlock's own calls",
     function()
       start()

@@ -9,7 +9,8 @@ local opened = require "spec.support.opened"
 local shared = require "spec.support.shared"
 
 -- as_sent: a key in a request; cuts: of an acquire; waits: how many statements
--- wait for a row; nothing, join, guards_refused: guarded.
+-- wait for a row; nothing, join, guards_refused: guarded; checks: when a foreign
+-- key's row must be there.
 local DIALECTS = {
   postgres = {
     title = "PostgreSQL", variable = "DLOCK_TEST_POSTGRES",
@@ -27,6 +28,7 @@ local DIALECTS = {
       ["nonsense"] = "syntax error",
       ["COMMIT"] = "transaction commands",
     },
+    checks = { "", "DEFERRABLE INITIALLY DEFERRED" }, names_row = true,
   },
   mysql = {
     title = "MySQL", variable = "DLOCK_TEST_MYSQL",
@@ -41,6 +43,7 @@ local DIALECTS = {
       ["nonsense"] = "SQL syntax",
       ["INSERT INTO dlock_key VALUES (1)"] = "Column count",
     },
+    checks = { "" },
   },
 }
 

@@ -484,6 +484,31 @@ local function cases(db)
       assert.are.equal("lost", code_of(lease:guard(db.nothing)))
     end)
 
+  it("a guarded statement that a foreign key refuses: in its words",
+    function()
+      local store, k = open(), key()
+      db.ask "DROP TABLE IF EXISTS lines_of"
+      db.ask "DROP TABLE IF EXISTS orders"
+      db.ask "CREATE TABLE orders (id integer PRIMARY KEY)"
+      local lease = assert(store:lock(k))
+      for _, when in ipairs(db.checks) do
+        db.ask("CREATE TABLE lines_of (n integer, CONSTRAINT of_order"
+          .. " FOREIGN KEY (n) REFERENCES orders (id) " .. when .. ")")
+        local ok, message, code = lease:guard "INSERT INTO lines_of VALUES (42)"
+        assert.is_nil(ok)
+        assert.are.equal("invalid", code, message)
+        assert.matches("foreign key constraint", message, 1, true)
+        assert.matches("of_order", message, 1, true)
+        assert.matches(db.names_row and "(42)" or "REFERENCES", message, 1,
+          true)
+        assert.matches("^0%s*$", db.ask "SELECT COUNT(*) FROM lines_of")
+        db.ask "DROP TABLE lines_of"
+      end
+      assert.is_true(lease:held())
+      assert(lease:release())
+      db.ask "DROP TABLE orders"
+    end)
+
   it("a reader's exact fence keeps no other reader", function()
     local store, k, all = open(), key(), {}
     for i = 1, 4 do

@@ -160,7 +160,7 @@ static bool shake_hands(struct dlk_sql_worker *w, struct dlk_my *my,
 }
 
 struct hello {
-  int64_t id, now, uptime;
+  int64_t id, now, uptime, packet;
   bool reads_only, logs, by_statement;
 };
 
@@ -177,6 +177,8 @@ static void read_hello(void *who, MYSQL_RES *r) {
       h->now = strtoll(value, NULL, 10);
     else if (strcmp(name, "Uptime") == 0)
       h->uptime = strtoll(value, NULL, 10);
+    else if (strcmp(name, "max_allowed_packet") == 0)
+      h->packet = strtoll(value, NULL, 10);
     else if (strcmp(name, "log_bin") == 0)
       h->logs = !off;
     else if (strcmp(name, "binlog_format") == 0)
@@ -198,9 +200,10 @@ static void read_hello(void *who, MYSQL_RES *r) {
 
 static bool greet(struct dlk_sql_worker *w, struct dlk_my *my, int64_t deadline,
                   struct dlk_sql_peer *self, struct dlk_error *err) {
-  static const char text[] = SETTINGS
-      "SHOW VARIABLES WHERE Variable_name IN"
-      " ('read_only', 'innodb_read_only', 'log_bin', 'binlog_format');" WHO;
+  static const char text[] =
+      SETTINGS "SHOW VARIABLES WHERE Variable_name IN"
+               " ('read_only', 'innodb_read_only', 'log_bin', 'binlog_format',"
+               " 'max_allowed_packet');" WHO;
   struct hello h = {0};
   unsigned long version = mysql_get_server_version(&my->c);
   if (version < (mariadb_connection(&my->c) ? OLDEST_MARIADB : OLDEST_MYSQL)) {
@@ -218,6 +221,7 @@ static bool greet(struct dlk_sql_worker *w, struct dlk_my *my, int64_t deadline,
   my->proxied = (uint64_t)h.id != mysql_thread_id(&my->c);
   self->id = my->proxied ? -1 : h.id;
   self->since = h.now - h.uptime;
+  my->packet = h.packet > 0 ? (size_t)h.packet : SIZE_MAX;
   if (h.reads_only)
     dlk_error_set(err, DLK_UNAVAILABLE,
                   "'%s': the server is read-only (a replica?)",

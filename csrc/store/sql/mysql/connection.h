@@ -11,7 +11,8 @@ struct dlk_my {
   const struct dlk_sql_place *place;
   bool cut; /* its time is over: its socket is shut down */
   bool lost;
-  bool proxied; /* its number is not the server's: a pool is in between */
+  size_t packet; /* bytes that the server takes of a statement */
+  bool proxied;  /* its number is not the server's: a pool is in between */
 };
 
 void *dlk_my_open(struct dlk_sql_worker *w, const struct dlk_sql_place *place,

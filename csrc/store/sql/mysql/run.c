@@ -180,6 +180,15 @@ static unsigned ask(struct dlk_sql_worker *w, struct dlk_my *my,
     dlk_error_set(&call->err, DLK_UNAVAILABLE, "out of memory");
     return 0;
   }
+  if (text.len >= my->packet) { /* the server would hang up */
+    call->verdict = DLK_SQL_REFUSED;
+    dlk_error_set(&call->err, DLK_INVALID,
+                  "'%s': a statement of %zu bytes is longer than the server's "
+                  "max_allowed_packet (%zu); bytes count twice",
+                  my->place->shown, text.len, my->packet);
+    dlk_buf_free(&text);
+    return 0;
+  }
   call->sent = dlk_clock_now();
   call->begun = true;
   unsigned bad = dlk_my_query(w, my, text.data, text.len,

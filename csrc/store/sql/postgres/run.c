@@ -183,10 +183,14 @@ static void lost(struct dlk_pg *pg, struct dlk_sql_call *call) {
 static void refused(struct dlk_pg *pg, struct dlk_sql_call *call,
                     const struct dlk_pg_error *e, const PGresult *r) {
   const char *words = PQresultErrorField(r, PG_DIAG_MESSAGE_PRIMARY);
+  const char *detail = call->statement == DLK_SQL_GUARD
+                           ? PQresultErrorField(r, PG_DIAG_MESSAGE_DETAIL)
+                           : NULL;
   call->verdict = e->verdict;
   pg->lost = e->leave;
-  dlk_error_set(&call->err, e->code, "'%s': %.250s", pg->place->shown,
-                words ? words : "it refuses");
+  dlk_error_set(&call->err, e->code, "'%s': %.250s%s%.150s", pg->place->shown,
+                words ? words : "it refuses", detail ? ": " : "",
+                detail ? detail : "");
 }
 
 static void name_of(const struct dlk_sql_call *call, char name[32]) {

@@ -105,7 +105,11 @@ static void connected(void *user, int64_t session, int64_t timeout) {
   (void)user, (void)session, (void)timeout;
 }
 
-static void nothing(void *user) {
+static void away(void *user, const char *why) {
+  (void)user, (void)why;
+}
+
+static void gone(void *user) {
   (void)user;
 }
 
@@ -116,7 +120,7 @@ static void event(void *user, enum dlk_ss_event what, const char *path) {
 }
 
 static const struct dlk_ss_events events = {
-    .connected = connected, .away = nothing, .event = event, .gone = nothing};
+    .connected = connected, .away = away, .event = event, .gone = gone};
 
 static void answered(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
   (void)who, (void)tag;

@@ -63,12 +63,16 @@ static void connected(void *user, int64_t session, int64_t timeout) {
   (void)user, (void)session, (void)timeout;
 }
 
-static void away(void *user) {
+static void away(void *user, const char *why) {
+  (void)user, (void)why;
+}
+
+static void gone(void *user) {
   (void)user;
 }
 
 static const struct dlk_ss_events events = {
-    .connected = connected, .away = away, .gone = away};
+    .connected = connected, .away = away, .gone = gone};
 
 static void answered(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
   (void)who, (void)tag;
@@ -81,7 +85,8 @@ static void answered(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
 static struct dlk_ss_link *open_link(void) {
   fake_reset();
   fake_late(false);
-  client = (struct dlk_etcd_client){.conf = {.host_count = 1}, .base = base};
+  client = (struct dlk_etcd_client){
+      .conf = {.host_count = 1, .shown = "etcd://here"}, .base = base};
   dlk_list_init(&client.links);
   struct dlk_ss_link *l =
       dlk_etcd_driver.open(&host, &client, 10 * DLK_SEC, &events, NULL, NULL);

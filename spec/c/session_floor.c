@@ -174,7 +174,7 @@ static void cut(void) {
   memcpy(lost, queue, count * sizeof *lost);
   while (step(false))
     continue;
-  link_->events->away(link_->user);
+  link_->events->away(link_->user, "no cable");
   for (size_t i = 0; i < count; i++)
     lost[i].answer(lost[i].who, lost[i].tag, &none);
 }

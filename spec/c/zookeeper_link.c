@@ -411,7 +411,7 @@ void fake_away(void) {
   for (size_t i = 0; i < LINKS; i++)
     if (links[i] && !links[i]->closed && links[i]->connected) {
       links[i]->connected = false;
-      links[i]->events->away(links[i]->user);
+      links[i]->events->away(links[i]->user, "lost");
     }
 }
 

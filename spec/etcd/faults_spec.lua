@@ -37,6 +37,17 @@ describe("with etcd in trouble,", function()
     assert.are.equal(0, #common.nodes(k))
   end)
 
+  it("a server that is gone: a wait says that it refuses", function()
+    local store, k = through(), key()
+    assert(store:lock(k)):release()
+    between:stop()
+    local lease, message, code = store:lock(k, { timeout = 2 })
+    between = nil
+    assert.is_nil(lease)
+    assert.are.equal("unavailable", code, message)
+    assert.matches("Connection refused", message)
+  end)
+
   it("a create that never arrives is made again", function()
     local store, k = through(), key()
     assert(store:ping())

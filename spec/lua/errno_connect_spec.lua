@@ -67,10 +67,15 @@ local ERRORS = {
 -- Its library tells no errno; what is denied is asked for beside it.
 local TOLD = { { 13, "denied", "ermission" }, { 1, "denied", "not permitted" },
   { 111, "unavailable", "quorum" }, { 101, "unavailable", "quorum" } }
+local OTHERS = { { 13, "denied", "ermission" },
+  { 1, "denied", "not permitted" },
+  { 111, "unavailable", "127.0.0.1:1: Connection refused" },
+  { 101, "unavailable", "127.0.0.1:1: Network is unreachable" } }
 
 local URLS = { ["redis+unix:///run/none"] = ERRORS,
   ["redis://127.0.0.1:1"] = ERRORS, ["zookeeper://127.0.0.1:1"] = TOLD,
-  ["zookeeper://127.0.0.1:1,127.0.0.2:1/app"] = TOLD }
+  ["zookeeper://127.0.0.1:1,127.0.0.2:1/app"] = TOLD,
+  ["etcd://127.0.0.1:1"] = OTHERS, ["consul://127.0.0.1:1"] = OTHERS }
 
 describe("connecting", function()
   local dir

@@ -247,7 +247,7 @@ void sim_hear(struct dlk_zk_link *l) {
   if (i.what == ANSWER)
     tell(l, &i);
   else if (i.what == AWAY)
-    l->events->away(l->user);
+    l->events->away(l->user, "the connection was lost");
   else if (i.what == CONNECTED)
     l->events->connected(l->user, 1, TIMEOUT);
   else if (i.what == ENDED)

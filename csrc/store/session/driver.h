@@ -131,7 +131,8 @@ struct dlk_ss_link;
 struct dlk_ss_events {
   /* Connected, first or again. timeout: as negotiated. */
   void (*connected)(void *user, int64_t session, int64_t timeout);
-  void (*away)(void *user);
+  /* Not connected any more, or still not. why: for people. */
+  void (*away)(void *user, const char *why);
   /* Not connected: a server closes each new connection at once. */
   void (*shut)(void *user);
   /* The last call but `gone`. */

@@ -172,6 +172,7 @@ static void failed(struct dlk_ss_link *l, const struct dlk_http_call *c) {
   } else if (l->session[0] == '\0' && !(c->unsent && l->pause < UNSENT_MAX)) {
     dlk_consul_end(l, DLK_SS_END_FAILED, text);
   } else {
+    l->events.away(l->user, text);
     again(l);
   }
 }
@@ -309,7 +310,7 @@ static void soon_fired(struct dlk_timer *timer, int64_t now) {
     const char *why = l->cut;
     l->cut = NULL;
     dlk_consul_watches_end(l, false);
-    l->events.away(l->user);
+    l->events.away(l->user, why);
     dlk_ss_asks_end(&l->asks, why);
     dlk_consul_busy(l);
   }

@@ -224,18 +224,6 @@ static bool greet(struct dlk_grpc *g) {
 
 /* ---- what the connection tells ---- */
 
-static void broken(struct dlk_grpc *g, const struct dlk_error *why) {
-  struct dlk_ss_link *l = of(g);
-  if (l->closed) {
-    finish(l);
-    return;
-  }
-  dlk_etcd_link_up(l, false);
-  l->events.away(l->user);
-  dlk_ss_asks_end(&l->asks, why->text);
-  dlk_etcd_link_busy(l);
-}
-
 /* "unavailable: etcd://h: refused" -> "refused" */
 static const char *reason(const struct dlk_ss_link *l,
                           const struct dlk_error *why) {
@@ -243,6 +231,18 @@ static const char *reason(const struct dlk_ss_link *l,
   const char *at = strstr(why->text, shown);
   size_t skip = strlen(shown) + 2;
   return at && strlen(at) > skip ? at + skip : why->text;
+}
+
+static void broken(struct dlk_grpc *g, const struct dlk_error *why) {
+  struct dlk_ss_link *l = of(g);
+  if (l->closed) {
+    finish(l);
+    return;
+  }
+  dlk_etcd_link_up(l, false);
+  l->events.away(l->user, reason(l, why));
+  dlk_ss_asks_end(&l->asks, why->text);
+  dlk_etcd_link_busy(l);
 }
 
 static void failed(struct dlk_grpc *g, const struct dlk_error *why) {
@@ -260,6 +260,8 @@ static void failed(struct dlk_grpc *g, const struct dlk_error *why) {
                       strstr(why->text, l->client->conf.shown));
   else if (l->lease == 0 && l->failures >= l->client->conf.host_count)
     dlk_etcd_link_end(l, DLK_SS_END_FAILED, reason(l, why));
+  else if (l->lease != 0)
+    l->events.away(l->user, reason(l, why));
 }
 
 static bool waits(const struct dlk_grpc *g) {

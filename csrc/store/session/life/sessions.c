@@ -387,15 +387,15 @@ static void on_connected(void *user, int64_t id, int64_t timeout) {
   ss->hooks->connected(s);
 }
 
-static void on_away(void *user) {
+static void on_away(void *user, const char *why) {
   struct dlk_ss_session *s = user;
   struct dlk_ss_sessions *ss = s->sessions;
+  snprintf(ss->problem, sizeof ss->problem, "%s", why);
   if (s->state != DLK_SS_CONNECTED)
     return;
   s->state = DLK_SS_AWAY;
   report(s, "disconnect", "the connection was lost");
   dlk_ss_proof_restart(&s->proof);
-  snprintf(ss->problem, sizeof ss->problem, "the connection was lost");
   if (is_idle(s))
     ss->host->timer_set(ss->host, &s->timer, 0);
   else if (!s->timer.node.queued)

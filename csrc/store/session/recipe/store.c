@@ -16,8 +16,8 @@ static void word(struct dlk_ss_store *st, const struct dlk_op *op,
   else if (code == DLK_UNAVAILABLE && st->sessions.shut)
     dlk_error_set(err, code, "%s: %s at %s %s", key, d->name, at, d->shut);
   else if (code == DLK_UNAVAILABLE)
-    dlk_error_set(err, code, "%s: %s at %s did not answer in time%s%s%s", key,
-                  d->name, at, why[0] ? ": " : "", why,
+    dlk_error_set(err, code, "%s: %s at %s%s%s%s", key, d->name, at,
+                  why[0] ? ": " : " did not answer in time", why,
                   strchr(why, '?') ? "" : "; is it up, and has it a quorum?");
   else if ((code == DLK_DENIED || code == DLK_INVALID) && st->sessions.refused)
     dlk_error_set(err, code, "%s: %s", key, why);

@@ -245,7 +245,7 @@ static void state_changed(struct dlk_zk_link *link,
   else if (f->kind == ZOO_AUTH_FAILED_STATE)
     e->ended(link->user, DLK_SS_END_DENIED, "authentication failed");
   else if (f->kind == ZOO_CONNECTING_STATE)
-    e->away(link->user);
+    e->away(link->user, "the connection was lost");
 }
 
 static void event_came(struct dlk_zk_link *link,

@@ -65,6 +65,15 @@ function events.event(client, kind, message, key)
   end
 end
 
+--- To on_event with the first call that waits, else shown at once.
+function events.insecure(client, message)
+  if client.on_event then
+    client.insecure, client.watched.late = message, true
+  else
+    show(message)
+  end
+end
+
 function events.failed(client, message, key)
   if client.on_event then
     events.event(client, "callback", message, key)
@@ -194,6 +203,11 @@ local may_be_due = events.may_be_due
 
 function events.due(client)
   local due, items = {}, client.engine:events()
+  if client.insecure then -- before it connects
+    local message = client.insecure
+    client.insecure = nil
+    due[1] = function() events.event(client, "insecure", message) end
+  end
   if listening.dropped[client.hub] then -- dropped before the loss
     add_dropped(due, client)
   end

@@ -477,7 +477,6 @@ local function own_options(where, opts)
   local own = options.own(opts, where.module)
   own.nodes, own.database = where.nodes, where.database
   own.tls_library = where.tls and secure.library() or nil
-  own.insecure = secure.warning(opts.tls, where.shown)
   return own
 end
 
@@ -573,9 +572,8 @@ function store.open(where, opts)
   finish(client)
   events.watch(client)
   shared.add(key, client)
-  if own.insecure and not opts.on_event then
-    events.show(own.insecure)
-  end
+  local insecure = secure.warning(opts.tls, where.shown)
+  if insecure then events.insecure(client, insecure) end
   return CLASS.new(client)
 end
 

@@ -394,6 +394,24 @@ describe("the option tls", function()
     return message
   end
 
+  it("tells on_event of every store that verify is false", function()
+    for _, url in ipairs { "rediss://127.0.0.1:1",
+      "rediss+sentinel://127.0.0.1:1/main", "rediss+cluster://127.0.0.1:1",
+      "redlocks://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "etcds://127.0.0.1:1",
+      "consuls://127.0.0.1:1", "postgress://127.0.0.1:1/db",
+      "mysqls://127.0.0.1:1/db" } do
+      local seen = {}
+      local store = assert(dlock.open { url = url, io_timeout = 0.1,
+        tls = { verify = false }, on_event = function(event)
+          seen[#seen + 1] = event.kind
+        end })
+      assert.is_nil(store:ping())
+      assert.equal("insecure", seen[1], url)
+      assert.is_true(seen[2] ~= "insecure", url)
+      store:close()
+    end
+  end)
+
   it("belongs to a URL with TLS", function()
     for _, url in ipairs { "redis://h", "valkey://h", "redis+unix:///s",
       "zookeeper://h", "file:///tmp/x" } do

@@ -68,18 +68,20 @@ static enum dlk_code check_options(const struct dlk_conf *conf,
                                    struct dlk_error *err) {
   static const char *const known[] = {
       "fence_memory", "wait_replicas", "wait_timeout", "tls", "tls_library",
-      "insecure", "db", "address_map",
+      "db", "address_map",
       /* of Sentinels only: */
       "sentinel_username", "sentinel_password", "sentinel_password_file", NULL};
   static const char *const alone[] = {
-      "fence_memory", "wait_replicas", "wait_timeout", "tls",
-      "tls_library",  "insecure",      "db",           NULL};
+      "fence_memory", "wait_replicas", "wait_timeout", "tls", "tls_library",
+      "db", /* of one server */
+      NULL};
   static const char *const cluster[] = {
-      "fence_memory", "wait_replicas", "wait_timeout", "tls",
-      "tls_library",  "insecure",      "address_map",  NULL};
+      "fence_memory", "wait_replicas", "wait_timeout", "tls", "tls_library",
+      "address_map", /* of a cluster */
+      NULL};
   static const char *const node[] = {
-      "fence_memory", "tls",     "tls_library", "insecure",     "db",
-      "node_timeout", "max_ttl", "nodes",       "wait_timeout", NULL};
+      "fence_memory", "tls",   "tls_library",  "db", "node_timeout",
+      "max_ttl",      "nodes", "wait_timeout", NULL};
   return dlk_option_check(&conf->options,
                           dlk_redis_conf_by_sentinel(conf)  ? known
                           : dlk_redis_conf_by_cluster(conf) ? cluster

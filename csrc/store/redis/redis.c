@@ -94,8 +94,7 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
   return DLK_OK;
 }
 
-/* The client's name is drawn at first use, after any fork. lua/dlock/secure.lua
- * words the option "insecure". */
+/* The client's name is drawn at first use, after any fork. */
 static void introduce(struct dlk_redis *s) {
   if (s->tokens.client[0])
     return;
@@ -110,9 +109,6 @@ static void introduce(struct dlk_redis *s) {
   dlk_map_init(&s->tokens.map, seed);
   memcpy(&s->fences.lifted.seed, bits + 12, sizeof s->fences.lifted.seed);
   s->crowded.seed = s->fences.lifted.seed;
-  const char *insecure = dlk_option_text(&s->conf.options, "insecure");
-  if (insecure)
-    s->host->event(s->host, "insecure", insecure);
 }
 
 /* False: the op has ended. */

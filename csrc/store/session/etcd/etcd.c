@@ -29,7 +29,7 @@ static bool is_folder(const char *p) {
 static enum dlk_code check(const struct dlk_conf *conf, int64_t timeout,
                            struct dlk_error *err) {
   static const char *const known[] = {"session_timeout", "tls", "tls_library",
-                                      "insecure", NULL};
+                                      NULL};
   if (conf->host_count == 0)
     return fail(err, DLK_INVALID, conf, "names no server");
   if (!is_folder(conf->prefix))

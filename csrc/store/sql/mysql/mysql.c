@@ -27,8 +27,8 @@ static enum dlk_code fail(struct dlk_error *err, enum dlk_code code,
 
 static enum dlk_code check(const struct dlk_conf *conf, const char *tables,
                            struct dlk_error *err) {
-  static const char *const known[] = {"tables",      "database", "tls",
-                                      "tls_library", "insecure", NULL};
+  static const char *const known[] = {"tables", "database", "tls",
+                                      "tls_library", NULL};
   if (!dlk_option_text(&conf->options, "database"))
     return fail(err, DLK_INVALID, conf,
                 "names no database, as in mysql://host/database");

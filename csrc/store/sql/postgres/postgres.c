@@ -30,8 +30,8 @@ static enum dlk_code fail(struct dlk_error *err, enum dlk_code code,
 
 static enum dlk_code check(const struct dlk_conf *conf, const char *schema,
                            struct dlk_error *err) {
-  static const char *const known[] = {
-      "schema", "listen", "database", "tls", "tls_library", "insecure", NULL};
+  static const char *const known[] = {"schema", "listen",      "database",
+                                      "tls",    "tls_library", NULL};
   /* libpq takes these from the environment, whatever it is given. */
   static const char *const leads[] = {"PGHOSTADDR", "PGSERVICE"};
   char text[160];

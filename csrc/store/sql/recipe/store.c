@@ -51,7 +51,6 @@ enum dlk_code dlk_sql_create(struct dlk_host *host, const struct dlk_conf *conf,
 /* Not at create: a fork may lie between. */
 static void begin(struct dlk_sql_store *s) {
   uint32_t seed;
-  const char *insecure = dlk_option_text(&s->conf.options, "insecure");
   if (s->begun)
     return;
   s->begun = true;
@@ -62,8 +61,6 @@ static void begin(struct dlk_sql_store *s) {
   for (int i = 0; i < DLK_SQL_CLIENT; i++)
     n += snprintf(s->channel + n, sizeof s->channel - (size_t)n, "%02x",
                   s->client[i]);
-  if (insecure)
-    s->host->event(s->host, "insecure", insecure);
 }
 
 void dlk_sql_submit(void *store, struct dlk_op *op) {

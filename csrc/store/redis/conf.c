@@ -71,14 +71,20 @@ static enum dlk_code check_options(const struct dlk_conf *conf,
       "db", "address_map",
       /* of Sentinels only: */
       "sentinel_username", "sentinel_password", "sentinel_password_file", NULL};
-  static const char *const alone[] = {
-      "fence_memory", "wait_replicas", "wait_timeout", "tls", "tls_library",
-      "db", /* of one server */
-      NULL};
-  static const char *const cluster[] = {
-      "fence_memory", "wait_replicas", "wait_timeout", "tls", "tls_library",
-      "address_map", /* of a cluster */
-      NULL};
+  static const char *const alone[] = {"fence_memory",
+                                      "wait_replicas",
+                                      "wait_timeout",
+                                      "tls",
+                                      "tls_library",
+                                      "db",
+                                      NULL};
+  static const char *const cluster[] = {"fence_memory",
+                                        "wait_replicas",
+                                        "wait_timeout",
+                                        "tls",
+                                        "tls_library",
+                                        "address_map",
+                                        NULL};
   static const char *const node[] = {
       "fence_memory", "tls",   "tls_library",  "db", "node_timeout",
       "max_ttl",      "nodes", "wait_timeout", NULL};

@@ -153,7 +153,7 @@ when nobody leads.]] },
     help = "take a lock, and print a handle of it",
     more = [[
 The lock outlives dlock: it ends with its --ttl, unless it is extended. The
-store must have portable leases (Redis).]] },
+store must have portable leases (Redis, etcd, PostgreSQL, MySQL).]] },
   { name = "release", usage = "[HANDLE | -]", words = { 0, 1 },
     options = "", help = "give back what acquire took",
     more = [[

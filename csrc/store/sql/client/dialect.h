@@ -10,8 +10,9 @@
 #include "core/secret.h"
 #include "core/status.h"
 
-/* The statements of the recipe. Their parameters and columns stand in
- * postgres/statements.c. */
+/* The statements of the recipe. A table in the dialect's run.c has the text of
+ * each; parameters and columns stand in the order of the function's or
+ * routine's in schema.sql. */
 enum dlk_sql_statement {
   DLK_SQL_PING,
   DLK_SQL_ACQUIRE,

@@ -17,7 +17,7 @@
  * W5  `gone` follows `end` when the thread is through, or `abandon`. A thread
  *     that hangs then keeps the worker's memory, and frees it.
  * W6  A call that was crossed by a lock or another transaction is undone; it is
- *     repeated whole, three times at most, behind the calls that came since: a
+ *     run again whole, three times in all, behind the calls that came since: a
  *     row that somebody keeps locked costs each of them one attempt.
  *
  * The server hangs up while the connection is idle: the thread hears that, so

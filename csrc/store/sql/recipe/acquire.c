@@ -1,8 +1,8 @@
 /* How a lock is taken, waited for and given up; the argument of the recipe.
  *
  * Definitions.
- *   token    16 random bytes for one attempt to acquire; the last 8 are the
- *            client's, and name the channel of its notices
+ *   token    16 bytes for one attempt to acquire: 8 random ones, and 8 of the
+ *            client, which name the channel of its notices
  *   place    a row of the queue: its order is the time when it came
  *   claim    the time for which a grant holds the lock for a waiter that does
  *            not know of it yet: a second at most

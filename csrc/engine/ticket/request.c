@@ -1,9 +1,10 @@
 /* A request from its start to its end, and what its answer does to its hold.
  *
  * At its deadline whoever waits for a grant, a change or a loss ends with
- * `timeout`, everything else with `unavailable`. A cancel asks the store to take back what it left on the
- * server. If no answer comes in time, the caller is told `unavailable`, or the
- * code it asked for, and the op goes on in the background.
+ * `timeout`, everything else with `unavailable`. A cancel asks the store to
+ * take back what it left on the server. If no answer comes in time, the caller
+ * is told `unavailable`, or the code it asked for, and the op goes on in the
+ * background.
  *
  * A grant begins the lease, or is given back.
  *

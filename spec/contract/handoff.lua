@@ -40,6 +40,11 @@ local function is_waiting(store, key, pid)
 end
 
 return function(t, it, timed)
+  -- A cluster's release lifts a counter that nobody raised for a quarter of a
+  -- second up to the clock, and no fence is set aside past that: so a moment
+  -- later only a part of those who waited first goes along.
+  local all_go_along = t.subject.hands_over and not t.subject.lifts
+
   -- These bring a loop of their own.
   local only_outside = t.host.blocks and timed or function() end
 
@@ -143,7 +148,7 @@ return function(t, it, timed)
       for i = 2, WAITERS do
         assert.is_true(fences[i] > fences[i - 1])
       end
-      if t.subject.hands_over then
+      if all_go_along then
         assert.is_true(theirs > fences[WAITERS - 1],
           shown(store, theirs, fences))
         assert.is_true(store:stats().local_handoffs >= WAITERS - 6)
@@ -169,7 +174,7 @@ return function(t, it, timed)
         elseif i == WAITERS then
           -- Since when another one waits is known only as well as the server
           -- is quick to say it, so these came earlier by more than that.
-          if t.subject.hands_over then
+          if all_go_along then
             loop.wait(0.55, function() return false end)
           end
           peer:start("l = assert(store:lock('%s', { timeout = 30 }))"
@@ -184,7 +189,7 @@ return function(t, it, timed)
       assert(loop.wait(30, function() return fences[WAITERS] end))
       local theirs = tonumber(peer:finish())
       assert.is_true(theirs < fences[WAITERS])
-      if t.subject.hands_over then
+      if all_go_along then
         for i = 3, WAITERS - 1 do
           assert.is_true(fences[i] < theirs, shown(store, theirs, fences))
         end

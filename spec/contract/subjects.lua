@@ -155,10 +155,10 @@ function on_sentinel.url()
 end
 
 -- In the contract only. Guarded keys have to be in the lock's slot, so a tag
--- stands in their name.
+-- stands in their name. lifts: releases lift counters, too (handoff.lua).
 local on_cluster = new_redis("redis+cluster", "DLOCK_TEST_CLUSTER",
   "DLOCK_TEST_CLUSTER")
-on_cluster.way = 2
+on_cluster.way, on_cluster.lifts = 2, true
 
 function on_cluster.url()
   local nodes = shared.at("DLOCK_TEST_CLUSTER")

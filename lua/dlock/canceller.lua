@@ -1,6 +1,7 @@
 -- A canceller refers weakly to the tickets of waits under way, so a wait that
 -- an error ended needs no removal.
 local class = require "dlock.class"
+local misuse = require "dlock.misuse"
 
 local WEAK = { __mode = "k" }
 
@@ -15,8 +16,11 @@ local state_of = CLASS.state_of
 --- the code "cancelled", those under way and those to come. A second call
 --- does nothing.
 ---@return true
-function methods:cancel()
+function methods:cancel(extra)
   local state = state_of(self, "cancel")
+  if type(extra) == "table" then -- options.check_end needs this file
+    misuse.raise "canceller:cancel takes no argument, and no table behind it"
+  end
   state.cancelled = true
   for ticket in next, state.waits do
     ticket:cancel()

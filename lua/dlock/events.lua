@@ -7,6 +7,7 @@
 --   kept[number]     leases that end with their request (core.owned)
 local core = require "dlock.core"
 local misuse = require "dlock.misuse"
+local options = require "dlock.options"
 local protect = require "dlock.protect"
 local text = require "dlock.text"
 
@@ -331,10 +332,11 @@ function events.expected(client)
   return false
 end
 
-function events.check_callback(fn, call)
+function events.check_callback(fn, extra, call)
   if type(fn) ~= "function" then
     misuse.raise("%s takes a function, not a %s", call, type(fn))
   end
+  options.check_end(extra, call, "a function")
 end
 
 function events.subscribe(client, lease, kind, fn)

@@ -150,8 +150,9 @@ end
 ---@return number|nil remaining seconds
 ---@return string? message
 ---@return dlock.code? code lost, unavailable, closed, forked, invalid
-function methods:extend(ttl)
+function methods:extend(ttl, extra)
   local client = client_of(self, "extend")
+  options.check_end(extra, "lease:extend", "a ttl")
   local bad = options.check_optional(ttl, "ttl", "lease:extend")
   if bad then return fail("invalid", bad) end
   return host.ask(client, core.extend, self, ttl)
@@ -163,8 +164,9 @@ end
 ---@return true|nil
 ---@return string? message
 ---@return dlock.code? code timeout, cancelled, closed
-function methods:wait_lost(timeout)
+function methods:wait_lost(timeout, extra)
   local client = client_of(self, "wait_lost")
+  options.check_end(extra, "lease:wait_lost", "a timeout")
   local bad = options.check_optional(timeout, "timeout", "lease:wait_lost")
   if bad then return fail("invalid", bad) end
   return host.ask(client, core.wait_lost, self, timeout)
@@ -337,9 +339,9 @@ end
 --- [on_lost](#on_lost-and-on_revoke).
 ---@param fn fun(lease: dlock.lease, reason: string)
 ---@return true
-function methods:on_lost(fn)
+function methods:on_lost(fn, extra)
   local client = client_of(self, "on_lost")
-  events.check_callback(fn, "lease:on_lost")
+  events.check_callback(fn, extra, "lease:on_lost")
   return subscribe(client, self, "lost", fn)
 end
 
@@ -347,9 +349,9 @@ end
 --- this call: see [on_revoke](#on_lost-and-on_revoke).
 ---@param fn fun(lease: dlock.lease, reason: string)
 ---@return true
-function methods:on_revoke(fn)
+function methods:on_revoke(fn, extra)
   local client = client_of(self, "on_revoke")
-  events.check_callback(fn, "lease:on_revoke")
+  events.check_callback(fn, extra, "lease:on_revoke")
   subscribe(client, self, "revoked", fn)
   core.listen(self)
   return true

@@ -282,8 +282,10 @@ end
 
 --- Ends every wait of this object with `cancelled`.
 ---@return true
-function methods:cancel()
-  for ticket in next, state_of(self, "cancel").waits do
+function methods:cancel(extra)
+  local state = state_of(self, "cancel")
+  options.check_end(extra, state.calls.cancel, "no argument")
+  for ticket in next, state.waits do
     ticket:cancel()
   end
   return true

@@ -73,8 +73,9 @@ end
 ---@return number|nil round_trip seconds
 ---@return string? message
 ---@return dlock.code? code unavailable, denied, closed, forked
-function methods:ping(timeout)
+function methods:ping(timeout, extra)
   local client = client_of(self, "ping")
+  options.check_end(extra, "store:ping", "a timeout")
   local bad = options.check_optional(timeout, "timeout", "store:ping")
   if bad then return fail("invalid", bad) end
   return ask(client, "ping", timeout)
@@ -86,8 +87,9 @@ end
 ---@return true|nil
 ---@return string? message
 ---@return dlock.code? code unavailable, forked
-function methods:close(timeout)
+function methods:close(timeout, extra)
   local client = client_of(self, "close")
+  options.check_end(extra, "store:close", "a timeout")
   local bad = options.check_optional(timeout, "timeout", "store:close")
   if bad then return fail("invalid", bad) end
   local done, message, code = ask(client, "close", timeout)
@@ -145,8 +147,9 @@ methods.rwlock = on_key("rwlock", rwlock.new)
 ---@return dlock.semaphore|nil
 ---@return string? message
 ---@return dlock.code? code invalid
-function methods:semaphore(key, permits, opts)
+function methods:semaphore(key, permits, opts, extra)
   local client = client_of(self, "semaphore")
+  options.check_end(extra, "store:semaphore", "a key, permits and options")
   local bad = check(key, opts, "store:semaphore")
     or options.check_number(permits, "permits", "store:semaphore")
   if bad then return fail("invalid", bad) end
@@ -188,8 +191,9 @@ end
 ---@return dlock.latch|nil
 ---@return string? message
 ---@return dlock.code? code invalid, unsupported
-function methods:latch(key, n, opts)
+function methods:latch(key, n, opts, extra)
   local client = client_of(self, "latch")
+  options.check_end(extra, "store:latch", "a key, a number and options")
   local bad = options.check(opts, "store:latch")
   if bad then return fail("invalid", bad) end
   local ok, message, code = check_meeting(client, key, n, "store:latch")
@@ -347,8 +351,9 @@ end
 ---@return dlock.stats|string|nil
 ---@return string? message
 ---@return dlock.code? code invalid, closed
-function methods:stats(format)
+function methods:stats(format, extra)
   local client = client_of(self, "stats")
+  options.check_end(extra, "store:stats", '"prometheus" or nothing')
   if format ~= nil and type(format) ~= "string" then
     misuse.raise('store:stats takes "prometheus" or nothing, not a %s',
       type(format))
@@ -375,8 +380,8 @@ end
 ---@return string|nil
 ---@return string? message
 ---@return dlock.code? code
-function methods:once(key, fn, opts)
-  return once.run(client_of(self, "once"), key, fn, opts)
+function methods:once(key, fn, opts, extra)
+  return once.run(client_of(self, "once"), key, fn, opts, extra)
 end
 
 --- Periodic work: at most one run of `fn(lease)` that succeeds in each period
@@ -400,8 +405,9 @@ end
 ---@return dlock.lease|nil
 ---@return string? message
 ---@return dlock.code? code lost, invalid, unsupported, unavailable
-function methods:attach(detached, opts)
+function methods:attach(detached, opts, extra)
   local client = client_of(self, "attach")
+  options.check_end(extra, "store:attach", "a string and options")
   if type(detached) ~= "string" then
     misuse.raise("store:attach takes the string that lease:detach() gave, not"
       .. " a %s", type(detached))

@@ -47,6 +47,10 @@ describe("options", function()
     local store = assert(dlock.open("file://" .. dir .. "/locks"))
     local rw, list = store:rwlock "k", { store:mutex "a", store:mutex "b" }
     local lease = assert(store:lock "held")
+    local all = dlock.all(list)
+    local leases, election = assert(all:acquire()), store:election "e"
+    local latch, barrier = store:latch("l", 1), store:barrier("n", 1)
+    local ending, function_of = dlock.canceller(), function() end
     local more = { graceee = 1 }
     for call, fn in pairs {
       ["dlock.open"] = function() dlock.open(nil, more) end,
@@ -68,12 +72,49 @@ describe("options", function()
       ["lease:release_later"] = function() lease:release_later(more) end,
       ["lease:detach"] = function() lease:detach(more) end,
       ["lease:downgrade"] = function() lease:downgrade(more) end,
+      ["lease:extend"] = function() lease:extend(1, more) end,
+      ["lease:wait_lost"] = function() lease:wait_lost(0, more) end,
+      ["lease:on_lost"] = function() lease:on_lost(function_of, more) end,
+      ["lease:on_revoke"] = function() lease:on_revoke(function_of, more) end,
+      ["store:semaphore"] = function() store:semaphore("k", 1, nil, more) end,
+      ["store:latch"] = function() store:latch("l", 1, nil, more) end,
+      ["store:ping"] = function() store:ping(1, more) end,
+      ["store:close"] = function() store:close(1, more) end,
+      ["store:stats"] = function() store:stats(nil, more) end,
+      ["store:once"] = function() store:once("k", function_of, {}, more) end,
+      ["store:attach"] = function() store:attach("x", nil, more) end,
+      ["mutex:cancel"] = function() list[1]:cancel(more) end,
+      ["all:cancel"] = function() all:cancel(more) end,
+      ["all:locked"] = function() all:locked(more) end,
+      ["canceller:cancel"] = function() ending:cancel(more) end,
+      ["election:campaign"] = function() election:campaign(nil, more) end,
+      ["election:leader"] = function() election:leader(more) end,
+      ["election:wait_change"] = function()
+        election:wait_change(0, more)
+      end,
+      ["latch:wait"] = function() latch:wait(0, more) end,
+      ["barrier:enter"] = function() barrier:enter(0, more) end,
+      ["barrier:leave"] = function() barrier:leave(0, more) end,
     } do
       local ok, problem = pcall(fn)
       assert.is_false(ok, call)
       assert.is_truthy(problem:find("options_spec.lua:%d+: " .. call
         .. " takes .* no table behind it"), problem)
     end
+    for name, fn in pairs {
+      release = function() leases:release(1, more) end,
+      release_later = function() leases:release_later(more) end,
+      extend = function() leases:extend(1, more) end,
+      wait_lost = function() leases:wait_lost(0, more) end,
+      on_lost = function() leases:on_lost(function_of, more) end,
+      on_revoke = function() leases:on_revoke(function_of, more) end,
+    } do
+      local ok, problem = pcall(fn)
+      assert.is_false(ok, name)
+      assert.matches("options_spec.lua:%d+: lease:" .. name
+        .. " takes .* no table behind it", problem)
+    end
+    assert.is_true(lease:held() and leases:held())
     assert.is_nil((store:inspect("k", 1)))
     assert(store:close(1))
     server.remove_dir(dir)

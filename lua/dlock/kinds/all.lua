@@ -9,6 +9,7 @@ local core = require "dlock.core"
 local lockable = require "dlock.lockable"
 local members = require "dlock.kinds.members"
 local misuse = require "dlock.misuse"
+local options = require "dlock.options"
 local protect = require "dlock.protect"
 local results = require "dlock.results"
 local single = require "dlock.lease"
@@ -91,8 +92,9 @@ local function take(state, opts, wait)
   return results.of(lease, message, code)
 end
 
-function methods:locked()
+function methods:locked(extra)
   local state = lockable.state_of(self, "locked")
+  options.check_end(extra, "all:locked", "no argument")
   for _, member in ipairs(state.members) do
     local held, message, code = lockable.ask(member, "locked", member.key)
     if held ~= false then

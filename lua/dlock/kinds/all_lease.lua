@@ -95,8 +95,9 @@ end
 
 local function releasing(name)
   local call = "lease:" .. name
-  return function(self, given)
+  return function(self, given, extra)
     local _, state = list_of(self, name)
+    options.check_end(extra, call, "a timeout or options")
     local bad, timeout, early = options.check_release(given, call)
     if bad then return fail("invalid", bad) end
     return end_by(state, "release", timeout, early)
@@ -107,14 +108,16 @@ methods.release = releasing "release"
 
 methods.resign = releasing "resign"
 
-function methods:release_later()
+function methods:release_later(extra)
   local _, state = list_of(self, "release_later")
+  options.check_end(extra, "lease:release_later", "no argument")
   return end_by(state, "release_later")
 end
 
 ---@return number|nil remaining the least
-function methods:extend(ttl)
+function methods:extend(ttl, extra)
   local list = list_of(self, "extend")
+  options.check_end(extra, "lease:extend", "a ttl")
   local bad = options.check_optional(ttl, "ttl", "lease:extend")
   if bad then return fail("invalid", bad) end
   for _, lease in ipairs(list) do
@@ -154,15 +157,15 @@ local function on_first(self, list, subscribe, fn)
   return true
 end
 
-function methods:on_lost(fn)
+function methods:on_lost(fn, extra)
   local list = list_of(self, "on_lost")
-  events.check_callback(fn, "lease:on_lost")
+  events.check_callback(fn, extra, "lease:on_lost")
   return on_first(self, list, "on_lost", fn)
 end
 
-function methods:on_revoke(fn)
+function methods:on_revoke(fn, extra)
   local list = list_of(self, "on_revoke")
-  events.check_callback(fn, "lease:on_revoke")
+  events.check_callback(fn, extra, "lease:on_revoke")
   return on_first(self, list, "on_revoke", fn)
 end
 
@@ -175,8 +178,9 @@ function methods:revoked()
   return false
 end
 
-function methods:wait_lost(timeout)
+function methods:wait_lost(timeout, extra)
   local list = list_of(self, "wait_lost")
+  options.check_end(extra, "lease:wait_lost", "a timeout")
   local bad = options.check_optional(timeout, "timeout", "lease:wait_lost")
   if bad then return fail("invalid", bad) end
   return single.wait_first(list, timeout or math.huge)

@@ -209,9 +209,10 @@ local function entered(entry, ok, message, code)
   return nil, message, code
 end
 
-local function check(self, timeout, name)
-  local state = CLASS.state_of(self, name)
-  local bad = options.check_optional(timeout, "timeout", "barrier:" .. name)
+local function check(self, timeout, extra, name)
+  local state, call = CLASS.state_of(self, name), "barrier:" .. name
+  options.check_end(extra, call, "a timeout")
+  local bad = options.check_optional(timeout, "timeout", call)
   return state, timeout or state.client.base.timeout, bad
 end
 
@@ -221,8 +222,8 @@ end
 ---@return true|nil
 ---@return string? message
 ---@return dlock.code? code timeout, lost, invalid, unavailable, closed
-function methods:enter(timeout)
-  local state, patience, bad = check(self, timeout, "enter")
+function methods:enter(timeout, extra)
+  local state, patience, bad = check(self, timeout, extra, "enter")
   if bad then
     return fail("invalid", bad)
   elseif state.member then
@@ -262,8 +263,8 @@ end
 ---@return true|nil
 ---@return string? message
 ---@return dlock.code? code timeout, lost, unavailable, closed
-function methods:leave(timeout)
-  local state, patience, bad = check(self, timeout, "leave")
+function methods:leave(timeout, extra)
+  local state, patience, bad = check(self, timeout, extra, "leave")
   if bad then return fail("invalid", bad) end
   local member, pass = state.member, state.pass
   if not member then return lost(state) end

@@ -56,8 +56,9 @@ end
 ---@return dlock.lease|nil # ends with lease:resign(), or release
 ---@return string? message
 ---@return dlock.code? code
-function methods:campaign(opts)
+function methods:campaign(opts, extra)
   local state = lockable.state_of(self, "campaign", "election")
+  options.check_end(extra, "election:campaign", "options")
   local bad = options.check(opts, "election:campaign")
   if bad then return fail("invalid", bad) end
   local own = { timeout = state.patience }
@@ -69,8 +70,9 @@ end
 ---@return dlock.leader|nil
 ---@return string? message
 ---@return dlock.code? code
-function methods:leader()
+function methods:leader(extra)
   local state = lockable.state_of(self, "leader", "election")
+  options.check_end(extra, "election:leader", "no argument")
   local fence, leader, code = look(state)
   if not fence then
     return nil, leader, code
@@ -133,8 +135,9 @@ end
 ---@return true|nil
 ---@return string? message
 ---@return dlock.code? code timeout, cancelled, unavailable, closed
-function methods:wait_change(timeout)
+function methods:wait_change(timeout, extra)
   local state = lockable.state_of(self, "wait_change", "election")
+  options.check_end(extra, "election:wait_change", "a timeout")
   local bad = options.check_optional(timeout, "timeout",
     "election:wait_change")
   if bad then return fail("invalid", bad) end

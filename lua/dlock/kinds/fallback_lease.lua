@@ -39,9 +39,9 @@ end
 
 -- fn gets the program's lease.
 for _, call in ipairs { "on_lost", "on_revoke" } do
-  methods[call] = function(self, fn)
+  methods[call] = function(self, fn, extra)
     local inner = inner_of(self, call)
-    events.check_callback(fn, "lease:" .. call)
+    events.check_callback(fn, extra, "lease:" .. call)
     return inner[call](inner, function(_, reason) fn(self, reason) end)
   end
 end

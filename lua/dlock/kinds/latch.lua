@@ -144,8 +144,9 @@ end
 ---@return true|nil
 ---@return string? message
 ---@return dlock.code? code timeout, unavailable, invalid, cancelled, closed
-function methods:wait(timeout)
+function methods:wait(timeout, extra)
   local state = CLASS.state_of(self, "wait")
+  options.check_end(extra, "latch:wait", "a timeout")
   local bad = options.check_optional(timeout, "timeout", "latch:wait")
   if bad then return fail("invalid", bad) end
   timeout = timeout or state.client.base.timeout

@@ -3,6 +3,7 @@
 -- prefix) name it, and are the order for everybody.
 local lockable = require "dlock.lockable"
 local misuse = require "dlock.misuse"
+local options = require "dlock.options"
 
 local members = {}
 
@@ -69,8 +70,9 @@ function members.object(kind_of, take, states, names)
   return self, state
 end
 
-function members.cancel(self)
+function members.cancel(self, extra)
   local state = lockable.state_of(self, "cancel")
+  options.check_end(extra, state.calls.cancel, "no argument")
   state.cancels = state.cancels + 1
   for ticket in next, state.waits do
     ticket:cancel()

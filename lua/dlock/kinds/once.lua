@@ -54,8 +54,9 @@ local function answer(done, ...)
 end
 
 --- store:once.
-function once.run(client, key, fn, opts)
+function once.run(client, key, fn, opts, extra)
   lockable.check_function(fn, "store:once")
+  options.check_end(extra, "store:once", "a key, a function and options")
   local bad = options.check_key(key, "store:once")
     or options.check(opts, "store:once")
   if bad then return results.fail("invalid", bad) end

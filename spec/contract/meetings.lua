@@ -375,6 +375,43 @@ return function(t, it, timed)
       sweep(store, key)
     end)
 
+  -- The last program that counts dies before it is told of its count. The store
+  -- keeps that for no longer than a lease: min_hold begins when it is told.
+  it("a latch that somebody saw open, which stays open", function()
+    local calls = {
+      count = function(latch) return latch:count() == 0 end,
+      wait = function(latch) return latch:wait(0) end,
+      count_down = function(latch) return latch:count_down() end,
+    }
+    for name, call in pairs(calls) do
+      local store, key = t:open(), t:key()
+      local latch = assert(store:latch(key, 2))
+      assert.is_true(latch:count_down())
+      local limit = assert(store:inspect(key)).permits
+      local untold = assert(store:semaphore(key, limit):try_acquire {
+        value = "token" })
+      assert.is_true(call(assert(store:latch(key, 2))), name)
+      assert.is_true(untold:release())
+      assert.are.equal(0, latch:count(), name)
+      assert.is_true(latch:wait(0), name)
+      sweep(store, key)
+    end
+  end)
+
+  it("a latch and a barrier of one number on a key, which are not one",
+    function()
+      local a, b, key = t:open(), t:open(), t:key()
+      local latch, barrier = assert(a:latch(key, 2)), assert(b:barrier(key, 2))
+      assert.is_true(latch:count_down())
+      assert.are.equal("invalid", code_of(barrier:enter(0)))
+      sweep(a, key)
+      local one = assert(b:barrier(key, 1))
+      assert.is_true(one:enter())
+      assert.are.equal("invalid", code_of(a:latch(key, 1):count_down()))
+      assert.is_true(one:leave())
+      t:expect_nothing_left()
+    end)
+
   it("a crowd that counts a latch down", function()
     local store, key, peers = t:open(), t:key(), {}
     for i = 1, 6 do

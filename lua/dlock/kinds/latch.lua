@@ -4,19 +4,23 @@
 -- limit never refuses, and says what n is. Its value is a *token*. The *mark*
 -- is a hold on key:open that min_hold keeps likewise.
 --
---   I1  The store keeps a count, once told, for ttl from its grant, whatever
---       becomes of the program (min_hold).
+--   I1  The store keeps a count or mark, once told, for ttl from its grant,
+--       whatever becomes of the program (min_hold). One that its program was
+--       not told of, because it died, ends with the store's own ttl or session.
 --   I2  A count is counted once. Each draws a token, and tokens are counted. A
 --       count_down that ended `unavailable` may have counted, or may do so
 --       late; the next one of the object takes its token again.
---   I3  The latch is open while there is the mark, or n tokens are seen at
---       once. A count_down that sees n sets the mark; then nobody counts.
+--   I3  The latch is open while there is the mark. Each call that sees n tokens
+--       at once sets the mark before it says so; then nobody counts.
 --   I4  Counts and mark end by themselves, at ttl from their grants.
 --
 -- Crossings.
 -- - A program dies between its count and the mark: a waiter sees n tokens
---   itself, at its next look.
--- - Two that count last set two marks, and both hold the latch open.
+--   itself, at its next look. An untold count (I1) opens the latch for good, if
+--   somebody looks in time; else it is missing again.
+-- - Two that see n tokens set two marks, and both hold the latch open.
+-- - The program that sets the mark dies likewise, behind an untold count: the
+--   latch was open, and is shut again.
 -- - The first count ends before the last is made: n are never there at once,
 --   and the latch stays shut. With a mark it is open until that ends.
 local core = require "dlock.core"
@@ -30,7 +34,7 @@ local text = require "dlock.text"
 local latch, fail = {}, results.fail
 
 local MARK, NOBODY = ":open", ":idle"
-local NO_LIMIT = 2147483647
+local NO_LIMIT = 2147483647 - 500 -- the larger ones are of barriers
 local DAY = 86400
 local BEAT = 1 -- seconds without news
 local PAUSE = 0.25 -- seconds behind a wake in vain
@@ -50,10 +54,10 @@ local function other_number(state)
     .. " the key %s"):format(state.n, text.quote(state.key))
 end
 
--- How many counts are missing.
+-- How many tokens are missing, and whether there is the mark.
 local function missing(state)
   local found, message, code = inspect(state.marks)
-  if found then return 0 end
+  if found then return 0, true end
   if code then return nil, message, code end
   found, message, code = inspect(state.counts)
   if code then return nil, message, code end
@@ -79,11 +83,17 @@ local function keep(state, from, value)
   return true
 end
 
--- I3
-local function set_mark(state)
-  if inspect(state.marks) == nil then
-    keep(state, state.marks, "")
+-- How many counts are missing: I3.
+local function look(state)
+  local left, marked, code = missing(state)
+  if left ~= 0 then
+    return left, marked, code
+  elseif not marked then
+    local message
+    marked, message, code = keep(state, state.marks, "")
+    if not marked then return nil, message, code end
   end
+  return left
 end
 
 -- A token that nobody else has, or that of a count that may have been made.
@@ -107,15 +117,13 @@ end
 function methods:count_down(extra)
   local state = CLASS.state_of(self, "count_down")
   options.check_end(extra, "latch:count_down", "no argument")
-  local left, message, code = missing(state)
+  local left, message, code = look(state)
   if not left then return nil, message, code end
   if left == 0 then return true end
   local done
   done, message, code = count(state)
   if not done then return nil, message, code end
-  if missing(state) == 0 then
-    set_mark(state)
-  end
+  look(state) -- whatever it says: the count is made
   return true
 end
 
@@ -126,7 +134,7 @@ end
 function methods:count(extra)
   local state = CLASS.state_of(self, "count")
   options.check_end(extra, "latch:count", "no argument")
-  return results.of(missing(state))
+  return results.of(look(state))
 end
 
 -- Until the mark is set, or a BEAT.
@@ -152,7 +160,7 @@ function methods:wait(timeout, extra)
   timeout = timeout or state.client.base.timeout
   local deadline, woken = core.now() + timeout, false
   while true do
-    local left, message, code = missing(state)
+    local left, message, code = look(state)
     if not left then
       return nil, message, code
     elseif left == 0 then

@@ -215,6 +215,21 @@ return function(t, it, timed)
       end)
   end
 
+  if t.host.name == "luv" and coroutine.close then
+    it("a closed coroutine that waited at a barrier, which leaves nothing",
+      function()
+        local store, key = t:open(), t:key()
+        local barrier = assert(store:barrier(key, 2))
+        local co = coroutine.create(function() barrier:enter(60) end)
+        assert(coroutine.resume(co))
+        come(store, key, 1)
+        assert.is_true(coroutine.close(co))
+        come(store, key, 0)
+        assert.are.equal("timeout", code_of(barrier:enter(0)))
+        t:expect_nothing_left()
+      end)
+  end
+
   it("a barrier whose store is closed while it waits", function()
     local a, b, key = t:open(), t:open(), t:key()
     local barrier = assert(a:barrier(key, 2))

@@ -29,6 +29,7 @@
 -- - A stale answer shows too few: there is another look in a BEAT.
 local core = require "dlock.core"
 local class = require "dlock.class"
+local lease = require "dlock.lease"
 local lockable = require "dlock.lockable"
 local modes = require "dlock.modes"
 local options = require "dlock.options"
@@ -103,7 +104,7 @@ end
 
 -- Until key has another first holder than `found` shows, or a BEAT; in between
 -- looks in vain a lease of ours gives pauses that grow.
-local function await(state, key, found, deadline, lease, vain)
+local function await(state, key, found, deadline, ours, vain)
   local first = holders(found)[1]
   local left = math.min(deadline - core.now(), BEAT)
   local _, message, code = lockable.ask(state, "change", key,
@@ -113,7 +114,7 @@ local function await(state, key, found, deadline, lease, vain)
   elseif code then
     return nil, message, code
   elseif vain > 0 then
-    lease:wait_lost(math.min(PAUSE * 2 ^ (vain - 1), LONGEST_PAUSE,
+    ours:wait_lost(math.min(PAUSE * 2 ^ (vain - 1), LONGEST_PAUSE,
       math.max(deadline - core.now(), 0)))
   end
   return vain + 1
@@ -177,7 +178,9 @@ local ENTRY = {
 ENTRY.__index = ENTRY
 
 function ENTRY:__close()
-  ENTRY.release(self)
+  if self.state.member ~= self.member then
+    lease.close(self.member)
+  end
 end
 
 local function get_in(entry, deadline, timeout)
@@ -267,7 +270,10 @@ function methods:leave(timeout, extra)
   local state, patience, bad = check(self, timeout, extra, "leave")
   if bad then return fail("invalid", bad) end
   local member, pass = state.member, state.pass
-  if not member then return lost(state) end
+  if not member then
+    return fail("lost", ("this object is not in the barrier %s: it has left, or"
+      .. " never entered"):format(text.quote(state.key)))
+  end
   local deadline = core.now() + patience
   state.member, state.pass = nil, nil
   local ok, message, code = member:release()

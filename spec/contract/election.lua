@@ -162,7 +162,7 @@ return function(t, it, timed)
       assert.matches("resign", message)
     else
       local seen = assert(there:leader())
-      local full = ("v"):rep(t.subject.name == "file" and 128 or 1024)
+      local full = ("v"):rep(1024)
       for _, value in ipairs { "host\0a:80\n=%", full, "", "x",
           "end=5\nshared=1\n" } do
         assert.is_true(here:publish(value))

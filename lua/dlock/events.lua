@@ -5,6 +5,8 @@
 -- by a number, and is swept when their number has doubled:
 --   leases[number]   weak, so no callback gets a lease that is being collected
 --   kept[number]     leases that end with their request (core.owned)
+-- The engine's thread tells of a deadline a moment after it, and Lua may see it
+-- first. None of these leases has its deadline before client.watched.look_at.
 local core = require "dlock.core"
 local misuse = require "dlock.misuse"
 local options = require "dlock.options"
@@ -38,8 +40,8 @@ local FIRST_SWEEP = 64
 
 function events.new()
   return { last = 0, late = false, listed = false, count = 0,
-    limit = FIRST_SWEEP, leases = setmetatable({}, { __mode = "v" }),
-    kept = {} }
+    look_at = math.huge, limit = FIRST_SWEEP,
+    leases = setmetatable({}, { __mode = "v" }), kept = {} }
 end
 
 local ngx = rawget(_G, "ngx")
@@ -195,9 +197,38 @@ local function add_late(due, client)
   add_dropped(due, client)
 end
 
+-- Some deadline may have passed.
+local function look(watched)
+  watched.look_at = math.huge
+  for _, lease in next_watched, watched do
+    local wanted = core.slot(lease).on_lost -- and was not called yet
+    if wanted and core.lost(lease) then
+      watched.late = true
+    elseif wanted then
+      watched.look_at = math.min(watched.look_at,
+        core.now() + core.remaining(lease))
+    end
+  end
+end
+
+-- Whether there is news without an event.
+local function is_late(watched)
+  if watched.look_at ~= math.huge and core.now() >= watched.look_at then
+    look(watched)
+  end
+  return watched.late
+end
+
 ---@param fresh boolean the engine has events
 function events.may_be_due(client, fresh)
-  return fresh or client.watched.late
+  return fresh or is_late(client.watched)
+end
+
+--- The deadline of a lease may be nearer than it was.
+function events.nearer(client)
+  if client.watched.look_at ~= math.huge then
+    client.watched.look_at = 0
+  end
 end
 
 local may_be_due = events.may_be_due
@@ -215,7 +246,7 @@ function events.due(client)
   if items then
     add_items(due, client, items)
   end
-  if client.watched.late then
+  if is_late(client.watched) then
     add_late(due, client)
   end
   if client.new_password and client.engine:asks() then
@@ -356,6 +387,9 @@ function events.subscribe(client, lease, kind, fn)
   if kind == "lost" and core.lost(lease)
       or kind == "revoked" and core.revoked(lease) then
     watched.late = true
+  elseif kind == "lost" then
+    watched.look_at = math.min(watched.look_at,
+      core.now() + core.remaining(lease))
   end
 end
 

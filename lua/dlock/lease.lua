@@ -155,6 +155,7 @@ function methods:extend(ttl, extra)
   options.check_end(extra, "lease:extend", "a ttl")
   local bad = options.check_optional(ttl, "ttl", "lease:extend")
   if bad then return fail("invalid", bad) end
+  events.nearer(client)
   return host.ask(client, core.extend, self, ttl)
 end
 

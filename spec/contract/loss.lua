@@ -54,6 +54,37 @@ return function(t, it, timed)
     assert.are.equal(1, #heard)
   end)
 
+  it("on_lost, at the first call behind the deadline", function()
+    local store, key = t:open(), t:key()
+    for i = 1, 8 do
+      local reason
+      local lease = assert(store:lock(key .. i, i % 2 == 0
+        and { max_hold = 0.1 } or { ttl = 0.1, renew = false }))
+      lease:on_lost(function(_, why) reason = why end)
+      repeat until not lease:held() -- the engine's thread may be later
+      assert.is_nil(reason)
+      assert(store:ping())
+      assert.matches(i % 2 == 0 and "max_hold has passed$"
+        or "its ttl has passed$", reason)
+    end
+  end)
+
+  it("on_lost, at the first call behind a deadline that came nearer",
+    function()
+      local store, key, heard = t:open(), t:key(), 0
+      local lease = assert(store:lock(key, { renew = false }))
+      lease:on_lost(function() heard = heard + 1 end)
+      assert(lease:extend(0.1))
+      repeat until not lease:held()
+      assert(store:ping())
+      assert.equal(1, heard)
+      t:eventually("the event of it", function()
+        return store:stats().lost == 1
+      end)
+      assert(store:ping())
+      assert.equal(1, heard)
+    end)
+
   if t.host.blocks then
     it("on_lost, told why also of a loss that the release finds", function()
       local store, key, reason = t:open(), t:key(), nil

@@ -185,9 +185,17 @@ bool dlk_hold_is_lost(struct dlk_hold *h) {
   }
 }
 
+/* Why a deadline has passed. */
+static const char *passed_why(const struct dlk_hold *h, int64_t now) {
+  int64_t end = atomic_load(&h->deadline);
+  return end >= h->max_end ? "max_hold has passed"
+         : now < end       ? "the session's deadline has passed"
+                           : "its ttl has passed";
+}
+
 const char *dlk_hold_why(const struct dlk_hold *h) {
   const char *why = atomic_load_explicit(&h->ended, memory_order_acquire);
-  return why ? why : "its deadline has passed";
+  return why ? why : passed_why(h, dlk_clock_now());
 }
 
 bool dlk_hold_renews(const struct dlk_hold *h) {
@@ -418,15 +426,11 @@ void dlk_hold_give_back(struct dlk_hold *h) {
 bool dlk_hold_check(struct dlk_hold *h, int64_t now) {
   if (!dlk_hold_is_held(h))
     return false;
-  int64_t end = atomic_load(&h->deadline);
   if (!atomic_load(&h->expired) && now < end_of(h))
     return true;
   atomic_store(&h->expired, true);
   dlk_hold_ref(h);
-  dlk_hold_leave(h, now, DLK_HOLD_LOST,
-                 end >= h->max_end ? "max_hold has passed"
-                 : now < end       ? "the session's deadline has passed"
-                                   : "its ttl has passed");
+  dlk_hold_leave(h, now, DLK_HOLD_LOST, passed_why(h, now));
   dlk_hold_give_back(h);
   dlk_hold_unref(h);
   return false;

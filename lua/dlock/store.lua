@@ -218,7 +218,11 @@ methods.election = on_key("election", election.new)
 methods.inspect = on_key("inspect", function(client, key)
   local found, message, code = lockable.inspect { client = client, key = key }
   for _, holder in ipairs(found and found.holders or {}) do
-    holder.hold = nil
+    if holder.own_fence then -- ours, which the server knows less of
+      holder.fence, holder.since = holder.own_fence, holder.own_since
+      holder.fence_at_most = nil
+    end
+    holder.hold, holder.own_fence, holder.own_since = nil, nil, nil
   end
   return results.of(found, message, code)
 end)

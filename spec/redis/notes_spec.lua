@@ -69,6 +69,22 @@ describe("a hold without a note on redis:", function()
     assert(lease:release())
   end)
 
+  it("its own store shows it exactly, and since when", function()
+    local lease = assert(store:lock("k", { ttl = 30 }))
+    fail()
+    local holder = assert(store:inspect("k")).holders[1]
+    assert.is_nil(noted())
+    assert.is_true(holder.since >= 0 and holder.since < 30)
+    assert.is_true(holder.ttl > 0 and holder.ttl <= 30)
+    holder.since, holder.ttl = nil, nil
+    assert.are.same({ owner = "me", fence = lease.fence }, holder)
+    local election = store:election("k") -- others see no exact fence
+    assert.is_true(election:leader().fence_at_most)
+    assert.equal("timeout", select(3, election:wait_change(0.05)))
+    assert(lease:release())
+    assert.is_true(election:wait_change(5))
+  end)
+
   it("one whose renewal is not answered yet leaves no note", function()
     local p = proxy.start(private.url)
     local other = assert(dlock.open(p.url))

@@ -2,6 +2,10 @@
 
 local assert = require "luassert"
 local dlock = require "dlock"
+local proxy = require "spec.support.proxy"
+
+local NETWORK = { redis = true, zookeeper = true, etcd = true, consul = true,
+  postgres = true, mysql = true }
 
 local function code_of(_, _, code)
   return code
@@ -205,6 +209,32 @@ return function(t, it, timed)
         lease:release()
         t:expect_nothing_left()
       end)
+  end
+
+  if t.host.blocks and NETWORK[t.subject.name] then
+    it("a published value whose request or answer is lost", function()
+      local p = proxy.start(t.subject.url())
+      local a, b, key = t:open { url = p.url }, t:open(), t:key()
+      local here, there = assert(a:election(key)), assert(b:election(key))
+      local lease = assert(here:campaign { value = "old" })
+      for i, cut in ipairs { "cut_after", "cut_before" } do
+        for skip = 0, 1 do
+          p[cut](p, "", { skip = skip })
+          local value = ("value %d.%d"):format(i, skip)
+          local ok, message, code = here:publish(value)
+          assert.is_true(ok or code == "unavailable", message)
+          if not ok then assert.is_true(here:publish(value)) end
+          local leader = assert(there:leader())
+          assert.are.equal(value, leader.value)
+          assert.are.equal(lease.fence, leader.fence)
+        end
+      end
+      assert.is_true(lease:held())
+      assert.is_true(lease:resign())
+      assert.are.equal("lost", code_of(here:publish("late")))
+      p:stop()
+      t:expect_nothing_left()
+    end)
   end
 
   it("values that cannot be published", function()

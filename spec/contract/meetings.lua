@@ -124,6 +124,36 @@ return function(t, it, timed)
       t:expect_nothing_left()
     end)
 
+  -- It reads the members while another one is in, and the passes behind the end
+  -- of that one's leave (I3).
+  it("one that comes while the last one leaves, which does not enter alone",
+    function()
+      local store, key = t:open(), t:key()
+      local one, two = assert(store:barrier(key, 2)),
+        assert(store:barrier(key, 2))
+      local peer = others(key, 1, 2)[1]
+      peer:start("return b:enter(60)")
+      come(store, key, 1)
+      assert.is_true(one:enter(20))
+      assert.are.equal("true", (peer:finish()))
+      peer:start("return b:leave(60)")
+      come(store, key, 1)
+      local inspect, left = lockable.inspect, nil
+      lockable.inspect = function(state)
+        if state.key == key .. ":ready" then
+          lockable.inspect = inspect
+          left = one:leave(20) and peer:finish() -- all passes are gone
+        end
+        return inspect(state)
+      end
+      local ok, message, code = two:enter(0.5)
+      lockable.inspect = inspect
+      assert.are.equal("true", left)
+      assert.is_nil(ok)
+      assert.are.equal("timeout", code, message)
+      t:expect_nothing_left()
+    end)
+
   it("a member that is killed, which has left", function()
     local store, key = t:open(), t:key()
     local barrier, peer = assert(store:barrier(key, 2)), t:peer(2)

@@ -26,6 +26,9 @@
 --   others have seen its pass: fewer than n are there, and these wait on.
 -- - A time-out of enter crosses n being there: the others are in, and it is out
 --   as if it had left at once.
+-- - The answer that tells a member its f is lost, and the store takes it back
+--   and grants another one (Redis, PostgreSQL, MySQL). Who counted the first is
+--   in; this member waits on.
 -- - A stale answer shows too few: there is another look in a BEAT.
 local core = require "dlock.core"
 local class = require "dlock.class"

@@ -135,8 +135,9 @@ static void release(struct dlk_redlock_vote *v) {
     return;
   }
   if (v->hold->attaches) {
+    const struct dlk_lease *string = &v->hold->copy;
     struct dlk_redlock_part part = dlk_redlock_part(
-        v->hold->copy.key, v->hold->copy.key_len, v->node->number);
+        string->key, string->key_len, v->hold->s->n, v->node->number);
     a->op.text = part.text;
     a->op.text_len = part.len;
   }
@@ -236,56 +237,51 @@ static void voted(struct dlk_redlock_ask *a, const struct dlk_error *err) {
   dlk_redlock_vote_unref(v);
 }
 
-static struct dlk_redlock_vote *vote_new(struct dlk_redlock_hold *h, unsigned i,
-                                         enum dlk_op_kind kind,
-                                         struct dlk_redlock_part key) {
+/* floor: 0, or the fence of the hold that is repaired. */
+static void ask_vote(struct dlk_redlock_hold *h, unsigned i, int64_t floor) {
+  struct dlk_redlock_part key = {h->copy.key, h->copy.key_len};
+  if (h->attaches)
+    key = dlk_redlock_part(key.text, key.len, h->s->n, i);
+  if (key.len == 0) {
+    h->refused++;
+    return;
+  }
+  struct dlk_redlock_node *node = &h->s->nodes[i];
   struct dlk_redlock_vote *v = calloc(1, sizeof *v + TYPE->lease_size);
-  if (!v)
-    return NULL;
-  v->node = &h->s->nodes[i];
-  v->ask = dlk_redlock_ask_new(v->node, kind, key.text, key.len);
-  if (!v->ask) {
+  struct dlk_redlock_ask *a =
+      v ? dlk_redlock_ask_new(node,
+                              h->attaches ? DLK_OP_ATTACH : DLK_OP_ACQUIRE,
+                              key.text, key.len)
+        : NULL;
+  if (!a) {
     free(v);
-    return NULL;
+    dlk_redlock_failed(&h->failures, NULL);
+    return;
   }
   v->lease = h->copy;
   v->lease.key = key.text;
   v->lease.key_len = key.len;
   v->lease.data = v->data;
-  v->hold = h;
-  v->refs = 2;
-  v->round = h->round;
-  v->counts = true;
-  v->ask->op.lease = &v->lease;
-  v->ask->vote = v;
-  v->ask->answer = voted;
-  h->refs++;
-  h->votes[i] = v;
-  dlk_list_append(&h->s->votes, &v->entry);
-  return v;
-}
-
-/* floor: 0, or the fence of the hold that is repaired. */
-static void ask_vote(struct dlk_redlock_hold *h, unsigned i, int64_t floor) {
-  struct dlk_redlock_part key = {h->copy.key, h->copy.key_len};
-  if (h->attaches && !(key = dlk_redlock_part(key.text, key.len, i)).len) {
-    h->refused++;
-    return;
-  }
-  struct dlk_redlock_vote *v =
-      vote_new(h, i, h->attaches ? DLK_OP_ATTACH : DLK_OP_ACQUIRE, key);
-  if (!v) {
-    dlk_redlock_failed(&h->failures, NULL);
-    return;
-  }
   v->lease.fence = floor;
   if (floor > 0)
     v->lease.min_hold -= dlk_redlock_now(h->s) - h->began;
-  v->ask->op.limit = h->s->n;
-  v->ask->op.renew = h->attaches && h->op->renew;
-  v->ask->op.text = h->attaches ? key.text : h->name;
-  v->ask->op.text_len = h->attaches ? key.len : DLK_REDIS_NAME;
-  dlk_redlock_ask_send(v->ask);
+  v->hold = h;
+  v->node = node;
+  v->ask = a;
+  v->refs = 2;
+  v->round = h->round;
+  v->counts = true;
+  h->refs++;
+  h->votes[i] = v;
+  dlk_list_append(&h->s->votes, &v->entry);
+  a->vote = v;
+  a->answer = voted;
+  a->op.lease = &v->lease;
+  a->op.limit = h->s->n;
+  a->op.renew = h->attaches && h->op->renew;
+  a->op.text = h->attaches ? key.text : h->name;
+  a->op.text_len = h->attaches ? key.len : DLK_REDIS_NAME;
+  dlk_redlock_ask_send(a);
 }
 
 /* ---- the facade's ---- */
@@ -389,11 +385,6 @@ static void unheard(const struct dlk_redlock_hold *h, struct dlk_error *err) {
                 why ? why : ": the others are silent");
 }
 
-/* True: it is no use to ask them again. */
-static bool is_final(const struct dlk_redlock_hold *h) {
-  return dlk_redlock_failure(h->s, &h->failures) != DLK_UNAVAILABLE;
-}
-
 static int64_t below(struct dlk_redlock *s, int64_t most) {
   uint32_t bits;
   s->host->random(s->host, &bits, sizeof bits);
@@ -462,9 +453,10 @@ static void cleared(struct dlk_redlock_hold *h) {
     h->unheard = true;
   bool late = code == DLK_TIMEOUT || code == DLK_UNAVAILABLE;
   bool ours = code == DLK_OK; /* else the caller has given up */
+  bool final = dlk_redlock_failure(h->s, &h->failures) != DLK_UNAVAILABLE;
   if (ours && h->wrong) {
     err = h->failures.error;
-  } else if (h->unheard && (late || (ours && (is_final(h) || !h->op->wait)))) {
+  } else if (h->unheard && (late || (ours && (final || !h->op->wait)))) {
     unheard(h, &err);
   } else if (!ours) {
     err.code = code;
@@ -510,17 +502,12 @@ void dlk_redlock_leave(struct dlk_redlock_hold *h, const char *why) {
 
 /* ---- what the votes say ---- */
 
-static unsigned ends_of(const struct dlk_redlock_hold *h, int64_t *ends) {
+static int64_t deadline_of(const struct dlk_redlock_hold *h) {
+  int64_t ends[DLK_REDLOCK_NODES];
   unsigned n = 0;
   for (unsigned i = 0; i < h->s->n; i++)
     if (is_held(h->votes[i]))
       ends[n++] = h->votes[i]->end;
-  return n;
-}
-
-static int64_t deadline_of(const struct dlk_redlock_hold *h) {
-  int64_t ends[DLK_REDLOCK_NODES];
-  unsigned n = ends_of(h, ends);
   return dlk_redlock_deadline(h->s->q, ends, n);
 }
 
@@ -718,8 +705,7 @@ void dlk_redlock_acquire(struct dlk_redlock *s, struct dlk_op *op) {
   struct dlk_redlock_hold *h = NULL;
   if (op->kind == DLK_OP_ATTACH) {
     op->key_len = 0; /* a token may be in it */
-    if (!dlk_redlock_parts_fit(op->text, op->text_len, s->n))
-      dlk_redlock_no_parts(&err);
+    (void)dlk_redlock_parts_check(op->text, op->text_len, s->n, &err);
   }
   if (err.code == DLK_OK && !(h = hold_new(s, op->lease)))
     dlk_error_set(&err, DLK_UNAVAILABLE, "out of memory");

@@ -12,34 +12,25 @@ void dlk_redlock_parts_add(struct dlk_buf *out, struct dlk_value *const *shown,
   }
 }
 
-/* Moves *at behind it; text NULL: there is none. */
-static struct dlk_redlock_part next(const char **at, const char *end) {
-  int64_t len = dlk_digits(at, end, 6);
-  if (len < 0 || *at == end || *(*at)++ != ' ' || end - *at < len)
-    return (struct dlk_redlock_part){NULL, 0};
-  *at += len;
-  return (struct dlk_redlock_part){*at - len, (size_t)len};
-}
-
-bool dlk_redlock_parts_fit(const char *text, size_t len, unsigned nodes) {
-  const char *end = text + len;
-  for (; nodes > 0; nodes--)
-    if (!next(&text, end).text)
-      return false;
-  return text == end;
-}
-
 struct dlk_redlock_part dlk_redlock_part(const char *text, size_t len,
-                                         unsigned node) {
+                                         unsigned nodes, unsigned node) {
+  struct dlk_redlock_part found = {NULL, 0};
   const char *end = text + len;
-  struct dlk_redlock_part part;
-  do
-    part = next(&text, end);
-  while (node-- > 0);
-  return part;
+  for (unsigned i = 0; i < nodes; i++) {
+    int64_t n = dlk_digits(&text, end, 6);
+    if (n < 0 || text == end || *text++ != ' ' || end - text < n)
+      return (struct dlk_redlock_part){NULL, 0};
+    if (i == node)
+      found = (struct dlk_redlock_part){text, (size_t)n};
+    text += n;
+  }
+  return text == end ? found : (struct dlk_redlock_part){NULL, 0};
 }
 
-enum dlk_code dlk_redlock_no_parts(struct dlk_error *err) {
+enum dlk_code dlk_redlock_parts_check(const char *text, size_t len,
+                                      unsigned nodes, struct dlk_error *err) {
+  if (dlk_redlock_part(text, len, nodes, 0).text)
+    return DLK_OK;
   return dlk_error_set(err, DLK_INVALID,
                        "this is not a string that lease:detach() gave on a "
                        "Redlock of as many servers");

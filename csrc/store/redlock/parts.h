@@ -14,11 +14,12 @@ struct dlk_redlock_part {
 
 void dlk_redlock_parts_add(struct dlk_buf *out, struct dlk_value *const *shown,
                            unsigned nodes);
-/* There is one for each node, and nothing behind them. */
-bool dlk_redlock_parts_fit(const char *text, size_t len, unsigned nodes);
-/* Of text that fits; len 0: none. */
+/* len 0: the node has none. text NULL: there is not one for each node, or
+ * something behind them. */
 struct dlk_redlock_part dlk_redlock_part(const char *text, size_t len,
-                                         unsigned node);
-enum dlk_code dlk_redlock_no_parts(struct dlk_error *err);
+                                         unsigned nodes, unsigned node);
+/* DLK_INVALID: there is not. */
+enum dlk_code dlk_redlock_parts_check(const char *text, size_t len,
+                                      unsigned nodes, struct dlk_error *err);
 
 #endif

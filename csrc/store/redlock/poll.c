@@ -178,22 +178,15 @@ static bool is_done(const poll *p) {
   }
 }
 
-/* Of the votes and parts that were asked. */
-static bool is_about_votes(enum dlk_op_kind kind) {
-  return kind == DLK_OP_RELEASE || kind == DLK_OP_EXTEND ||
-         kind == DLK_OP_LISTEN || kind == DLK_OP_DETACH ||
-         kind == DLK_OP_PROLONG;
-}
-
 static void decide(poll *p) {
   enum dlk_op_kind kind = p->op->kind;
-  bool votes = is_about_votes(kind);
+  bool votes = p->hold || kind == DLK_OP_PROLONG;
   if (is_done(p)) {
-    struct dlk_value *v =
-        p->hold && kind != DLK_OP_DETACH ? NULL : result_of(p);
+    bool shows = !p->hold || kind == DLK_OP_DETACH;
+    struct dlk_value *v = shows ? result_of(p) : NULL;
     if (kind == DLK_OP_EXTEND)
       p->op->lease->sent = dlk_redlock_sent(p->hold, p->op->ttl);
-    if (v || (p->hold && kind != DLK_OP_DETACH))
+    if (v || !shows)
       tell(p, v, NULL);
     else
       fail(p, DLK_UNAVAILABLE);
@@ -307,7 +300,7 @@ static bool ask(poll *p, unsigned i, struct dlk_redlock_vote *v) {
   const struct dlk_op *op = p->op;
   struct dlk_redlock_part part = {p->text, p->text_len};
   if (op->kind == DLK_OP_PROLONG &&
-      !(part = dlk_redlock_part(p->text, p->text_len, i)).len)
+      !(part = dlk_redlock_part(p->text, p->text_len, p->s->n, i)).len)
     return false;
   struct dlk_redlock_ask *a =
       dlk_redlock_ask_new(&p->s->nodes[i], op->kind, part.text, part.len);
@@ -370,9 +363,8 @@ void dlk_redlock_poll(struct dlk_redlock *s, struct dlk_op *op) {
   struct dlk_error err = {.code = DLK_LOST};
   struct dlk_redlock_hold *h =
       op->lease ? dlk_redlock_hold_of(op->lease) : NULL;
-  bool prolongs = op->kind == DLK_OP_PROLONG;
-  if (prolongs && !dlk_redlock_parts_fit(op->text, op->text_len, s->n))
-    dlk_redlock_no_parts(&err);
+  if (op->kind == DLK_OP_PROLONG)
+    err.code = dlk_redlock_parts_check(op->text, op->text_len, s->n, &err);
   else if (!op->lease || h)
     err.code = DLK_OK;
   if (err.code != DLK_OK) {

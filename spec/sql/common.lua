@@ -9,8 +9,8 @@ local opened = require "spec.support.opened"
 local shared = require "spec.support.shared"
 
 -- as_sent: a key in a request; cuts: of an acquire; waits: how many statements
--- wait for a row; nothing, join, guards_refused: guarded; checks: when a foreign
--- key's row must be there.
+-- wait for a row; nothing, join, guards_refused: guarded; checks: when a row of
+-- a foreign key must be there.
 local DIALECTS = {
   postgres = {
     title = "PostgreSQL", variable = "DLOCK_TEST_POSTGRES",

@@ -302,11 +302,17 @@ static void look(struct ask *a) {
   }
 }
 
+/* Its results are of use: of the others it is known that they were done. */
+static bool reads(const struct ask *a) {
+  return a->a.verb != DLK_SS_DELETE && a->a.verb != DLK_SS_KEEP &&
+         a->a.verb != DLK_SS_PROVE;
+}
+
 /* A whole answer of the servers. False: the session is over, or AWAY. */
 static bool take(struct ask *a) {
   struct dlk_ss_link *l = a->on;
   struct dlk_http_call *c = &a->call;
-  if (c->status == 404)
+  if (c->status == 404 || (c->status == 200 && !reads(a)))
     dlk_buf_clear(&c->in);
   if (a->stage == BURYING && c->status == 409) { /* it counts */
     dlk_ss_ask_end(&a->a, DLK_SS_OK, "");
@@ -423,8 +429,8 @@ static void read_node(const struct ask *a, struct dlk_ss_reply *r,
 static void read_answer(struct ask *a, struct dlk_ss_reply *r,
                         struct dlk_ss_listed *out) {
   const struct dlk_consul_answer *said = &a->said;
-  bool reads = a->a.verb == DLK_SS_READ;
-  if (said->count < (reads ? 1 : a->skip)) {
+  bool node = a->a.verb == DLK_SS_READ;
+  if (said->count < (node ? 1 : a->skip)) {
     r->rc = DLK_SS_NOAUTH; /* left out of the answer */
   } else if (a->a.verb == DLK_SS_CREATE) {
     const struct dlk_consul_entry *own = &said->at[a->skip - 1];
@@ -436,7 +442,7 @@ static void read_answer(struct ask *a, struct dlk_ss_reply *r,
     r->path = out->text.data;
     if (out->text.failed)
       r->rc = DLK_SS_CUT; /* it will be found */
-  } else if (reads) {
+  } else if (node) {
     read_node(a, r, out);
   } else if (a->a.verb == DLK_SS_MARK && said->count > 1) {
     r->stat.version = said->at[1].modified;

@@ -107,7 +107,7 @@ static void take_off(struct dlk_http_call *c) {
   c->on = NULL;
   pool->flying--;
   (void)curl_multi_remove_handle(pool->multi, c->easy);
-  curl_easy_reset(c->easy);
+  (void)curl_easy_setopt(c->easy, CURLOPT_ERRORBUFFER, NULL);
   if (h->idle_count < DLK_HTTP_IDLE)
     h->idle[h->idle_count++] = c->easy;
   else
@@ -276,62 +276,74 @@ static void secure(struct dlk_http *h, CURL *e) {
                              : (long)CURL_SSLVERSION_TLSv1_2);
 }
 
+/* What all calls have alike. */
+static CURL *new_easy(struct dlk_http *h) {
+  CURL *e = curl_easy_init();
+  if (!e)
+    return NULL;
+  (void)curl_easy_setopt(e, CURLOPT_CONNECT_TO, h->connect_to);
+  (void)curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_bytes);
+  (void)curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
+  (void)curl_easy_setopt(e, CURLOPT_READFUNCTION, on_read);
+  (void)curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+  (void)curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
+  (void)curl_easy_setopt(e, CURLOPT_PROXY, "");
+  (void)curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+  (void)curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS,
+                         (long)dlk_to_ms(h->conf->connect_timeout));
+  if (h->tls)
+    secure(h, e);
+  return e;
+}
+
+/* The body by a function that cannot go back. Of CURLOPT_POSTFIELDS libcurl
+ * sends a request again by itself when a connection that it has used before
+ * ends. */
+static bool prepare(struct dlk_http *h, struct dlk_http_call *c,
+                    const char *path, int64_t timeout) {
+  CURL *e = c->easy;
+  struct dlk_buf url = {0};
+  dlk_buf_addf(&url, "%s%s", h->origin, path);
+  dlk_buf_add(&url, "", 1);
+  bool ok = e && !url.failed &&
+            curl_easy_setopt(e, CURLOPT_URL, url.data) == CURLE_OK;
+  dlk_buf_free(&url);
+  if (!ok)
+    return false;
+  (void)curl_easy_setopt(e, CURLOPT_PRIVATE, c);
+  (void)curl_easy_setopt(e, CURLOPT_WRITEDATA, c);
+  (void)curl_easy_setopt(e, CURLOPT_HEADERDATA, c);
+  (void)curl_easy_setopt(e, CURLOPT_READDATA, c);
+  (void)curl_easy_setopt(e, CURLOPT_ERRORBUFFER, c->text);
+  (void)curl_easy_setopt(e, CURLOPT_HTTPHEADER, h->headers);
+  (void)curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)dlk_to_ms(timeout));
+  (void)curl_easy_setopt(e, c->body ? CURLOPT_UPLOAD : CURLOPT_HTTPGET, 1L);
+  (void)curl_easy_setopt(e, CURLOPT_INFILESIZE_LARGE, (curl_off_t)c->left);
+  return true;
+}
+
 bool dlk_http_start(struct dlk_http *h, struct dlk_http_call *c,
                     const char *path, const char *body, size_t len,
                     int64_t timeout) {
-  struct dlk_buf url = {0};
   struct dlk_http_pool *pool =
       &h->pools[c->lasts ? DLK_HTTP_LASTING : DLK_HTTP_SHORT];
-  CURL *e = h->idle_count ? h->idle[--h->idle_count] : curl_easy_init();
-  dlk_buf_addf(&url, "%s%s", h->origin, path);
-  dlk_buf_add(&url, "", 1);
   dlk_buf_clear(&c->in);
   c->status = c->error = 0;
   c->insecure = c->unsent = c->fresh = c->undone = false;
   c->index = c->date_ms = 0;
   c->text[0] = '\0';
   c->sent = h->host->now(h->host);
-  c->easy = e;
+  c->easy = h->idle_count ? h->idle[--h->idle_count] : new_easy(h);
   c->body = body;
   c->left = len;
-  bool ok = e && !url.failed;
-  if (e) {
-    (void)curl_easy_setopt(e, CURLOPT_PRIVATE, c);
-    (void)curl_easy_setopt(e, CURLOPT_HTTPHEADER, h->headers);
-    (void)curl_easy_setopt(e, CURLOPT_CONNECT_TO, h->connect_to);
-    (void)curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_bytes);
-    (void)curl_easy_setopt(e, CURLOPT_WRITEDATA, c);
-    (void)curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
-    (void)curl_easy_setopt(e, CURLOPT_HEADERDATA, c);
-    (void)curl_easy_setopt(e, CURLOPT_ERRORBUFFER, c->text);
-    (void)curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, open_socket);
-    (void)curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
-    (void)curl_easy_setopt(e, CURLOPT_PROXY, "");
-    (void)curl_easy_setopt(e, CURLOPT_HTTP_VERSION,
-                           (long)CURL_HTTP_VERSION_1_1);
-    (void)curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)dlk_to_ms(timeout));
-    (void)curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS,
-                           (long)dlk_to_ms(h->conf->connect_timeout));
-    if (h->tls)
-      secure(h, e);
-  }
-  /* By a function that cannot go back. Of CURLOPT_POSTFIELDS libcurl sends a
-   * request again by itself when a connection that it has used before ends. */
-  if (ok && body) {
-    (void)curl_easy_setopt(e, CURLOPT_UPLOAD, 1L);
-    (void)curl_easy_setopt(e, CURLOPT_INFILESIZE_LARGE, (curl_off_t)len);
-    (void)curl_easy_setopt(e, CURLOPT_READFUNCTION, on_read);
-    (void)curl_easy_setopt(e, CURLOPT_READDATA, c);
-  }
-  ok = ok && curl_easy_setopt(e, CURLOPT_URL, url.data) == CURLE_OK &&
-       curl_multi_add_handle(pool->multi, e) == CURLM_OK;
-  pool->flying += ok;
-  if (ok)
+  if (prepare(h, c, path, timeout) &&
+      curl_multi_add_handle(pool->multi, c->easy) == CURLM_OK) {
+    pool->flying++;
     c->on = pool;
-  else
-    curl_easy_cleanup(e);
-  dlk_buf_free(&url);
-  return ok;
+    return true;
+  }
+  curl_easy_cleanup(c->easy);
+  return false;
 }
 
 void dlk_http_drop(struct dlk_http_call *c) {

@@ -40,11 +40,29 @@ void dlk_consul_value(const struct dlk_consul_entry *e, struct dlk_buf *out) {
   }
 }
 
+/* In quotes. Ours are plain. */
+static bool add_key(struct dlk_buf *out, const char *key, size_t n) {
+  size_t plain = 0;
+  while (plain < n && key[plain] >= '%' && key[plain] <= 'z' &&
+         key[plain] != '\\')
+    plain++;
+  if (plain == n) {
+    dlk_buf_addf(out, "\"%.*s\"", (int)n, key);
+    return true;
+  }
+  json_t *string = json_stringn(key, n);
+  char *text = string ? json_dumps(string, JSON_ENCODE_ANY) : NULL;
+  dlk_buf_addf(out, "%s", text ? text : "");
+  free(text);
+  json_decref(string);
+  return text != NULL;
+}
+
 bool dlk_consul_op(struct dlk_buf *body, const struct dlk_consul_op *op) {
-  json_t *key = json_stringn(op->key->len ? op->key->data : "", op->key->len);
-  char *text = key ? json_dumps(key, JSON_ENCODE_ANY) : NULL;
-  dlk_buf_addf(body, "%c{\"KV\":{\"Verb\":\"%s\",\"Key\":%s",
-               body->len ? ',' : '[', op->verb, text ? text : "\"\"");
+  dlk_buf_addf(body,
+               "%c{\"KV\":{\"Verb\":\"%s\",\"Key\":", body->len ? ',' : '[',
+               op->verb);
+  bool ok = add_key(body, op->key->len ? op->key->data : "", op->key->len);
   body->failed |= op->key->failed;
   if (op->value) {
     dlk_buf_addf(body, ",\"Value\":\"");
@@ -54,9 +72,7 @@ bool dlk_consul_op(struct dlk_buf *body, const struct dlk_consul_op *op) {
   if (op->session)
     dlk_buf_addf(body, ",\"Session\":\"%s\"", op->session);
   dlk_buf_addf(body, ",\"Index\":%lld}}", (long long)op->index);
-  free(text);
-  json_decref(key);
-  return text != NULL;
+  return ok;
 }
 
 /* ---- answers ---- */

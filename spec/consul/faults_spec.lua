@@ -42,6 +42,17 @@ describe("with Consul in trouble,", function()
     assert.are.equal(0, #common.nodes(k))
   end)
 
+  it("a guarded write that is too large is invalid", function()
+    local lease = assert(open():lock(key()))
+    for _, size in ipairs { 600000, 3000000 } do
+      local _, message, code = lease:guard("PUT", "x", ("x"):rep(size))
+      assert.are.equal("invalid", code, message)
+      assert.matches("too large", message)
+    end
+    assert(lease:guard("DELETE", "x"))
+    assert(lease:release())
+  end)
+
   it("a server that is gone: a wait says that it refuses", function()
     local store, k = through(), key()
     assert(store:lock(k)):release()

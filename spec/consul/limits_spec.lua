@@ -117,6 +117,44 @@ local function describe_limits(name, scheme)
       loop.wait(10, function() return done end)
     end)
 
+    -- Every 10 s requests try again for connections of their own.
+    timed("a burst of many seconds: no connection is given up",
+      function()
+        local events, k, lease = {}, key(), nil
+        local mine = store { host = "luv", on_event = function(event)
+          events[#events + 1] = event.kind .. ": " .. event.message
+        end }
+        coroutine.wrap(function()
+          lease = assert(mine:lock(k))
+        end)()
+        loop.wait(20, function() return lease end)
+        use_up()
+        local stop, running, failed = uv.hrtime() + 12e9, 8, nil
+        for i = 1, 8 do
+          coroutine.wrap(function()
+            repeat
+              local one, message = mine:lock(k .. i, { timeout = 20 })
+              failed = failed or message
+              if one then
+                local ok, why = one:release()
+                failed = failed or (not ok and why) or nil
+              end
+            until failed or uv.hrtime() > stop
+            running = running - 1
+          end)()
+        end
+        loop.wait(60, function() return running == 0 end)
+        assert.is_nil(failed)
+        assert.is_true(lease:held())
+        assert.are.equal(1, #events, table.concat(events, "\n"))
+        local done
+        coroutine.wrap(function()
+          assert(lease:release())
+          done = true
+        end)()
+        loop.wait(10, function() return done end)
+      end)
+
     timed("a store that gets no connection says which limit it may be",
       function()
         use_up()

@@ -143,7 +143,9 @@ static bool may_start(const struct dlk_ss_ask *a) {
     if (b->phase != DLK_SS_ASK_DONE && same && (a->writes || b->writes))
       return a->rides && b->verb == DLK_SS_CREATE && at->next == &a->link;
   }
-  return flying < (a->in->single ? 1 : a->in->type->most);
+  bool room = flying < a->in->most;
+  a->in->full |= !room;
+  return room;
 }
 
 static void start(struct dlk_ss_ask *a) {

@@ -38,7 +38,6 @@ struct dlk_ss_ask {
 struct dlk_ss_asks_type {
   const char *room; /* for the trace */
   size_t size;      /* of an ask, which begins with the above */
-  int most;
   void (*start)(struct dlk_ss_ask *a);
   /* Reads the answer of a DONE one, and tells it (dlk_ss_ask_told). False: the
    * link is down. */
@@ -53,8 +52,9 @@ struct dlk_ss_asks {
   const char *base; /* the folder of all locks */
   char **texts;     /* servers' words, kept for replies: DLK_SS_TEXTS */
   bool delivering, closed;
-  bool single; /* not `most`, but one at a time */
-  int others;  /* calls besides, which count */
+  int most;   /* begin; the link's */
+  int others; /* calls besides, which count */
+  bool full;  /* one waited for a call's end */
 };
 
 static inline struct dlk_ss_ask *dlk_ss_ask_at(struct dlk_list *l) {

@@ -15,9 +15,10 @@
  * A5. The servers' clock is the agent's. Its answers have a date in seconds:
  *     each bounds how far it is ahead of ours, and together they narrow that.
  *
- * A6. Calls take connections that are idle. One that needs a new connection,
- *     and gets none, begins once more if nothing was done: now requests go one
- *     by one (dlk_consul_narrow), by the connection that is open.
+ * A6. Asks share connections that have served before: an agent at its limit
+ *     ends a new one, and what was asked on it may be done. While asks wait, a
+ *     call that changes nothing opens one more, up to MOST. Behind one that the
+ *     agent ended, none is opened for NARROW.
  *
  * One FLYING is, first,
  *   PROVING    PROVE: the renewal, then the read
@@ -32,6 +33,7 @@
 #include "store/session/format/names.h"
 
 #define MOST 8
+#define NARROW (10 * DLK_SEC)
 #define BURIED (DLK_CONSUL_OPS / 2 - 1)
 
 enum stage { ITSELF, PROVING, BURYING };
@@ -41,7 +43,6 @@ struct ask {
   struct dlk_http_call call;
   struct dlk_ss_link *on;
   enum stage stage;
-  bool again;          /* A6 */
   size_t skip, buried; /* results before a list's; of A4 */
   struct dlk_consul_sight sight;
   struct dlk_consul_answer said;
@@ -349,27 +350,12 @@ static void hear_clock(struct dlk_ss_link *l, const struct dlk_http_call *c) {
     l->ahead_max = most;
 }
 
-/* A6. */
-static bool once_more(struct ask *a) {
-  const struct dlk_http_call *c = &a->call;
-  bool harmless = (c->undone || !a->a.writes) && a->stage != BURYING;
-  if (a->on->state != DLK_CONSUL_UP || a->again || !harmless || !c->fresh ||
-      !dlk_consul_silent(c))
-    return false;
-  a->again = true;
-  a->a.phase = DLK_SS_QUEUED;
-  dlk_consul_narrow(a->on);
-  return true;
-}
-
 static void on_told(struct dlk_http_call *c) {
   struct ask *a = DLK_CONTAINER(c, struct ask, call);
   struct dlk_ss_link *l = a->on;
   char text[200];
-  if (once_more(a)) {
-    dlk_consul_deliver(l);
-    return;
-  }
+  if (c->fresh) /* those of before may be closed */
+    l->asks.most = 1;
   if (dlk_consul_lost(l, c))
     return;
   hear_clock(l, c);
@@ -487,7 +473,6 @@ static bool tell(struct dlk_ss_ask *ask) {
 
 const struct dlk_ss_asks_type dlk_consul_asks = {.room = "consul",
                                                  .size = sizeof(struct ask),
-                                                 .most = MOST,
                                                  .start = start,
                                                  .tell = tell,
                                                  .free = free_ask};
@@ -497,12 +482,34 @@ static void wake(struct dlk_ss_link *l) {
     l->host->timer_set(l->host, &l->soon, 0);
 }
 
+static void on_probed(struct dlk_http_call *c) {
+  struct dlk_ss_link *l = DLK_CONTAINER(c, struct dlk_ss_link, probe);
+  if (dlk_consul_silent(c)) {
+    l->narrow = l->host->now(l->host) + NARROW;
+  } else if (l->state == DLK_CONSUL_UP) {
+    l->asks.most++;
+    dlk_consul_deliver(l);
+  }
+}
+
+/* A6. */
+static void widen(struct dlk_ss_link *l) {
+  bool full = l->asks.full;
+  l->asks.full = false;
+  if (!full || l->probe.on || l->asks.most >= MOST ||
+      l->state != DLK_CONSUL_UP || l->host->now(l->host) < l->narrow)
+    return;
+  l->probe.told = on_probed;
+  l->probe.anew = true;
+  (void)dlk_http_start(&l->http, &l->probe, "/v1/status/leader", NULL, 0,
+                       l->client->conf.io_timeout);
+}
+
 void dlk_consul_deliver(struct dlk_ss_link *l) {
-  if (l->asks.single && l->host->now(l->host) >= l->narrow)
-    l->asks.single = false;
   if (dlk_ss_asks_deliver(&l->asks)) {
     dlk_ss_asks_start(&l->asks);
     wake(l);
+    widen(l);
   }
   dlk_consul_busy(l);
 }
@@ -523,6 +530,7 @@ bool dlk_consul_send(struct dlk_ss_link *l, const struct dlk_ss_request *q,
   }
   dlk_ss_ask_add(ask, up);
   wake(l);
+  widen(l);
   dlk_consul_busy(l);
   return true;
 }

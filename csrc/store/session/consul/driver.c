@@ -2,7 +2,7 @@
  *
  *   OPENING -> UP        session/create
  *   UP -> AWAY           a request's answer is missing, or the servers have no
- *                        leader; not if it can begin once more (asks.c, A6)
+ *                        leader
  *   AWAY -> UP           the next epoch is written, and dead sessions' epochs,
  *                        which then have no session, are deleted
  *   any -> CLOSED        close: session/destroy
@@ -68,6 +68,7 @@ static void finish(struct dlk_ss_link *l) {
   dlk_consul_state(l, DLK_CONSUL_GONE);
   l->host->timer_clear(l->host, &l->soon);
   dlk_http_drop(&l->hello);
+  dlk_http_drop(&l->probe);
   dlk_http_close(&l->http);
 }
 
@@ -102,6 +103,7 @@ static void close_link(struct dlk_ss_link *l) {
   dlk_consul_watches_end(l, true);
   dlk_consul_state(l, DLK_CONSUL_CLOSED);
   dlk_http_drop(&l->hello);
+  dlk_http_drop(&l->probe);
   dlk_buf_clear(&l->body);
   if (!known) {
     finish(l);
@@ -122,6 +124,7 @@ static void close_link(struct dlk_ss_link *l) {
 
 static void is_up(struct dlk_ss_link *l) {
   l->pause = 0;
+  l->asks.most = 1; /* hello's */
   dlk_consul_state(l, DLK_CONSUL_UP);
   dlk_consul_watches_renew(l);
   l->events.connected(l->user, l->id, l->seconds * DLK_SEC);

@@ -3,8 +3,6 @@
 
 #include <stdio.h>
 
-#define NARROW (10 * DLK_SEC)
-
 void dlk_consul_busy(struct dlk_ss_link *l) {
   bool rests = l->state == DLK_CONSUL_UP && dlk_list_empty(&l->asks.list);
   bool busy = l->state != DLK_CONSUL_GONE && !rests;
@@ -46,32 +44,16 @@ void dlk_consul_cut(struct dlk_ss_link *l, const char *why) {
   l->host->timer_set(l->host, &l->soon, 0);
 }
 
-void dlk_consul_narrow(struct dlk_ss_link *l) {
-  l->asks.single = true;
-  l->narrow = l->host->now(l->host) + NARROW;
-}
-
 bool dlk_consul_silent(const struct dlk_http_call *c) {
   return c->status == 0 || c->status == 429 || c->status >= 500;
 }
 
-static bool others_fly(const struct dlk_ss_link *l) {
-  return l->http.pools[DLK_HTTP_SHORT].flying > 0;
-}
-
 bool dlk_consul_lost(struct dlk_ss_link *l, const struct dlk_http_call *c) {
   char why[300];
-  bool up = l->state == DLK_CONSUL_UP, silent = dlk_consul_silent(c);
-  snprintf(why, sizeof why, "%.*s%s", c->in.len < 200 ? (int)c->in.len : 200,
-           c->in.len ? c->in.data : "", c->text);
-  if (silent && c->fresh)
-    dlk_consul_narrow(l);
-  if (silent)
+  if (dlk_consul_silent(c)) {
+    snprintf(why, sizeof why, "%.*s%s", c->in.len < 200 ? (int)c->in.len : 200,
+             c->in.len ? c->in.data : "", c->text);
     dlk_consul_cut(l, why);
-  if (up && silent && c->fresh && others_fly(l))
-    l->host->timer_set(l->host, &l->soon,
-                       l->host->now(l->host) + l->client->conf.io_timeout);
-  else if (!up && l->cut && !others_fly(l))
-    l->host->timer_set(l->host, &l->soon, 0);
+  }
   return l->state != DLK_CONSUL_UP;
 }

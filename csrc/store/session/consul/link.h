@@ -34,7 +34,7 @@ struct dlk_ss_link {
   enum dlk_consul_state state;
   const char *cut; /* why it is AWAY, until that is told; else NULL */
   bool busy;       /* the host runs the loop for it */
-  int64_t narrow;  /* until then the agent may take no new connection */
+  int64_t narrow;  /* until then the agent is asked for no connection */
   int64_t seconds;
   char session[40];             /* "": none yet */
   int64_t id;                   /* the same for the recipe */
@@ -44,7 +44,7 @@ struct dlk_ss_link {
   unsigned turn;                /* of the token */
   int64_t seen;                 /* the highest index in any answer */
   int64_t ahead_min, ahead_max; /* ms, of the agent's clock to ours */
-  struct dlk_http_call hello;
+  struct dlk_http_call hello, probe;
   struct dlk_buf body; /* hello's */
   struct dlk_timer soon;
   struct dlk_post post;
@@ -66,12 +66,9 @@ void dlk_consul_epoch_key(const struct dlk_ss_link *l, struct dlk_buf *out);
 /* Nobody knows what became of what is asked: the session is AWAY, and all are
  * told so soon. */
 void dlk_consul_cut(struct dlk_ss_link *l, const char *why);
-/* A new connection failed: for a while requests share the one that is open. */
-void dlk_consul_narrow(struct dlk_ss_link *l);
 /* The servers did not answer c. */
 bool dlk_consul_silent(const struct dlk_http_call *c);
-/* As cut, if c is silent. True: the session is AWAY. If c got no new connection
- * the others are answered first: the one they have serves the next epoch. */
+/* As cut, if c is silent. True: the session is AWAY. */
 bool dlk_consul_lost(struct dlk_ss_link *l, const struct dlk_http_call *c);
 
 /* ---- asks.c ---- */

@@ -202,13 +202,9 @@ static void on_told(struct dlk_http_call *c) {
   struct dlk_consul_answer a;
   landed(f);
   f->looks = !f->looks && c->fresh && dlk_consul_silent(c);
-  if (l->state != DLK_CONSUL_UP) {
-    (void)dlk_consul_lost(l, c);
+  if (l->state != DLK_CONSUL_UP)
     return;
-  }
   if (dlk_consul_silent(c)) {
-    if (c->fresh)
-      dlk_consul_narrow(l);
     l->host->timer_set(l->host, &f->timer, l->host->now(l->host) + AGAIN);
     take_turns(l);
     return;

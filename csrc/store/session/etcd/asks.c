@@ -23,7 +23,6 @@
  * One FLYING is, first,
  *   PROVING    PROVE: the keepalive, then the read
  *   GRANTING   KEEP, DETACH, PROLONG: the key's lease */
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -517,7 +516,6 @@ static bool tell(struct dlk_ss_ask *ask) {
 
 const struct dlk_ss_asks_type dlk_etcd_asks = {.room = "etcd",
                                                .size = sizeof(struct ask),
-                                               .most = INT_MAX,
                                                .start = start,
                                                .tell = tell,
                                                .free = free_ask};

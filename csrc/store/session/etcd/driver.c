@@ -18,6 +18,7 @@
  *     The memory stays until a post of its own. */
 #include "store/session/etcd/driver.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -321,6 +322,7 @@ static struct dlk_ss_link *open_link(struct dlk_host *host, void *client,
   l->asks.host = host;
   l->asks.base = l->client->base;
   l->asks.texts = l->client->texts;
+  l->asks.most = INT_MAX;
   dlk_list_init(&l->hello.link);
   dlk_list_init(&l->keeper.link);
   dlk_list_init(&l->watcher.link);

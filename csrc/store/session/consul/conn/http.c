@@ -27,6 +27,8 @@
 #define ANSWER_MAX ((size_t)64 << 20)
 #define PORT 8500
 #define AT_ONCE 16
+#define IDLE_MOST 32L
+#define IDLE_AGE 86400L /* seconds */
 
 struct dlk_http_poll {
   uv_poll_t handle;
@@ -139,10 +141,8 @@ static void look(struct dlk_http_call *c, CURLcode code) {
   long connects = 0, sent = 0;
   (void)curl_easy_getinfo(c->easy, CURLINFO_NUM_CONNECTS, &connects);
   (void)curl_easy_getinfo(c->easy, CURLINFO_REQUEST_SIZE, &sent);
-  bool full = c->status == 429 && connects > 0;
-  c->undone = sent == 0 || full;
   c->fresh = connects > 0 || sent == 0;
-  if (full) {
+  if (c->status == 429 && connects > 0) {
     at_limit(c, "status 429");
   } else if (c->fresh && is_reset(c, code, c->on->http->tls)) {
     at_limit(c, c->text);
@@ -288,6 +288,7 @@ static CURL *new_easy(struct dlk_http *h) {
   (void)curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, open_socket);
   (void)curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
   (void)curl_easy_setopt(e, CURLOPT_PROXY, "");
+  (void)curl_easy_setopt(e, CURLOPT_MAXAGE_CONN, IDLE_AGE);
   (void)curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
   (void)curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS,
                          (long)dlk_to_ms(h->conf->connect_timeout));
@@ -316,6 +317,7 @@ static bool prepare(struct dlk_http *h, struct dlk_http_call *c,
   (void)curl_easy_setopt(e, CURLOPT_READDATA, c);
   (void)curl_easy_setopt(e, CURLOPT_ERRORBUFFER, c->text);
   (void)curl_easy_setopt(e, CURLOPT_HTTPHEADER, h->headers);
+  (void)curl_easy_setopt(e, CURLOPT_FRESH_CONNECT, c->anew ? 1L : 0L);
   (void)curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)dlk_to_ms(timeout));
   (void)curl_easy_setopt(e, c->body ? CURLOPT_UPLOAD : CURLOPT_HTTPGET, 1L);
   (void)curl_easy_setopt(e, CURLOPT_INFILESIZE_LARGE, (curl_off_t)c->left);
@@ -329,7 +331,7 @@ bool dlk_http_start(struct dlk_http *h, struct dlk_http_call *c,
       &h->pools[c->lasts ? DLK_HTTP_LASTING : DLK_HTTP_SHORT];
   dlk_buf_clear(&c->in);
   c->status = c->error = 0;
-  c->insecure = c->unsent = c->fresh = c->undone = false;
+  c->insecure = c->unsent = c->fresh = false;
   c->index = c->date_ms = 0;
   c->text[0] = '\0';
   c->sent = h->host->now(h->host);
@@ -416,6 +418,7 @@ static bool open_pool(struct dlk_http *h, struct dlk_http_pool *pool) {
   (void)curl_multi_setopt(pool->multi, CURLMOPT_SOCKETDATA, pool);
   (void)curl_multi_setopt(pool->multi, CURLMOPT_TIMERFUNCTION, on_timer);
   (void)curl_multi_setopt(pool->multi, CURLMOPT_TIMERDATA, pool);
+  (void)curl_multi_setopt(pool->multi, CURLMOPT_MAXCONNECTS, IDLE_MOST);
   return true;
 }
 

@@ -40,6 +40,7 @@ struct dlk_http {
 struct dlk_http_call {
   struct dlk_http_pool *on; /* NULL: not under way */
   bool lasts;               /* in the pool of such calls */
+  bool anew;                /* by a new connection */
   void (*told)(struct dlk_http_call *c);
   CURL *easy;
   int64_t sent;
@@ -48,7 +49,6 @@ struct dlk_http_call {
   bool insecure;          /* TLS does not let us */
   bool unsent;            /* the connection ended while it was asked */
   bool fresh;             /* its connection was new, or there is none */
-  bool undone;            /* no server took it */
   int64_t index, date_ms; /* X-Consul-Index, Date; 0: not given */
   const char *body;
   size_t left; /* of it */

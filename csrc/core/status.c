@@ -91,6 +91,15 @@ const char *dlk_quote(char out[DLK_QUOTED_MAX], const char *s, size_t len) {
   return out;
 }
 
+void dlk_error_name_key(struct dlk_error *err, const char *key, size_t len) {
+  char quoted[DLK_QUOTED_MAX];
+  struct dlk_error old = *err;
+  const char *rest = strstr(old.text, ": ");
+  dlk_quote(quoted, key, len);
+  if (len > 0 && rest && !strstr(old.text, quoted))
+    dlk_error_set(err, old.code, "%s: %s", quoted, rest + 2);
+}
+
 const char *dlk_reason(char out[DLK_REASON_MAX], int error) {
   struct rlimit limit;
   if (error == EMFILE && getrlimit(RLIMIT_NOFILE, &limit) == 0)

@@ -44,6 +44,8 @@ void dlk_error_drop(const struct dlk_error **kept);
 /* Writes the key in quotes, other bytes than printable ASCII as \xNN, cut with
  * "..."; for len 0 "the store". Returns out. */
 const char *dlk_quote(char out[DLK_QUOTED_MAX], const char *s, size_t len);
+/* Puts the key in front of a text that does not name it. */
+void dlk_error_name_key(struct dlk_error *err, const char *key, size_t len);
 
 /* With the limit, for a lack of descriptors. */
 #define DLK_REASON_MAX 128

@@ -306,6 +306,21 @@ static int core_guard(lua_State *L) {
   return on_held(L, &r);
 }
 
+/* Of a lease that is not held, or a closed store, the request tells. */
+static bool can_part(const struct lease_box *box, struct dlk_error *err) {
+  struct dlk_engine *e = dlk_hold_engine(box->hold);
+  if (over(box) || !dlk_engine_is_open(e, err))
+    return true;
+  if (!dlk_engine_is_portable(e, err))
+    return false;
+  if (dlk_hold_handles(box->hold) <= 1)
+    return true;
+  dlk_error_set(err, DLK_UNSUPPORTED,
+                "the lease is held more than once by its owner; release the "
+                "inner ones first");
+  return false;
+}
+
 /* The handle gives the hold up at once; the ticket's take gives it back if the
  * request fails. */
 static int core_detach(lua_State *L) {
@@ -313,14 +328,9 @@ static int core_detach(lua_State *L) {
   struct dlk_request r = {.kind = DLK_OP_DETACH, .timeout = -1};
   struct dlk_error err;
   r.renew = dlk_hold_renews(box->hold);
-  struct dlk_engine *e = dlk_hold_engine(box->hold);
-  if (!over(box) && dlk_engine_is_open(e, &err) &&
-      !dlk_engine_is_portable(e, &err))
-    return dlk_lua_failure(L, &err);
-  if (!over(box) && dlk_hold_handles(box->hold) > 1) {
-    dlk_error_set(&err, DLK_UNSUPPORTED,
-                  "the lease is held more than once by its owner; release "
-                  "the inner ones first");
+  if (!can_part(box, &err)) {
+    const struct dlk_lease *l = dlk_hold_lease(box->hold);
+    dlk_error_name_key(&err, l->key, l->key_len);
     return dlk_lua_failure(L, &err);
   }
   int n = on_held(L, &r);

@@ -102,20 +102,33 @@ return function(t, it)
     local store, key = t:open(), t:key()
     local mutex = assert(store:mutex(key))
     assert(mutex:acquire()):release()
+    local lease = assert(store:lock(key))
     store:close()
-    for _, call in ipairs {
-      function() return store:lock(key) end,
-      function() return store:try_lock(key) end,
-      function() return store:with(key, function() error("ran") end) end,
-      function() return store:ping() end,
-      function() return mutex:acquire() end,
-      function() return mutex:locked() end,
-      function() return store:attach("x") end,
+    local never = function() error("ran") end
+    for name, call in pairs {
+      lock = function() return store:lock(key) end,
+      try_lock = function() return store:try_lock(key) end,
+      with = function() return store:with(key, never) end,
+      once = function() return store:once(key, never) end,
+      once_per = function() return store:once_per(key, 1, never) end,
+      ping = function() return store:ping() end,
+      list = function() return store:list(key) end,
+      inspect = function() return store:inspect(key) end,
+      break_lock = function() return store:break_lock(key) end,
+      revoke = function() return store:revoke(key) end,
+      acquire = function() return mutex:acquire() end,
+      locked = function() return mutex:locked() end,
+      leader = function() return store:election(key):leader() end,
+      release = function() return lease:release() end,
+      extend = function() return lease:extend() end,
+      attach = function() return store:attach("x") end,
     } do
       local got, message, code = call()
-      assert.is_nil(got)
-      assert.are.equal("closed", code)
-      assert.is_truthy(message:find("^closed: "))
+      assert.is_nil(got, name)
+      assert.are.equal("closed", code, name)
+      local about = name == "ping" or name == "list" or name == "attach"
+      assert.matches(about and "^closed: the store " or "^closed: '" .. key
+        .. "': the store ", message, 1, nil, name .. ": " .. message)
     end
     assert.is_true(mutex:cancel())
   end)

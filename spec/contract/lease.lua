@@ -271,6 +271,8 @@ return function(t, it, timed)
         assert.are.equal("unsupported", code)
         assert.matches("^unsupported: .*pass the lease object", message)
       end
+      local _, message = lease:detach()
+      assert.is_truthy(message:find("'" .. key .. "'", 1, true), message)
       assert.is_true(lease:held())
       assert(lease:extend())
       assert.are.equal("busy", select(3, t:open():try_lock(key)))

@@ -350,8 +350,8 @@ describe("a store's close", function()
     ]]
     local status, out, err = process.run { script = script, timeout = 20 }
     assert.equal("", err)
-    assert.equal("lost\tnil\tclosed: the store 'redis://x' was closed\t"
-      .. "closed\n", out)
+    assert.equal("lost\tnil\tclosed: 'other': the store 'redis://x' was"
+      .. " closed\tclosed\n", out)
     assert.equal(0, status)
   end)
 

@@ -70,23 +70,11 @@ static void standard_text(const struct dlk_ticket *t, enum dlk_code code,
                   t->engine->shown, waited);
 }
 
-/* A sentence about a connection names no key: it is added here. */
-static void name_key(const struct dlk_ticket *t, const struct dlk_error *err,
-                     struct dlk_error *own) {
-  char key[DLK_QUOTED_MAX];
-  const char *rest = strstr(err->text, ": ");
-  dlk_quote(key, t->op.key, t->op.key_len);
-  if (t->op.key_len == 0 || !rest || strstr(err->text, key))
-    *own = *err;
-  else
-    dlk_error_set(own, err->code, "%s: %s", key, rest + 2);
-}
-
 void dlk_ticket_keep_error(struct dlk_ticket *t, const struct dlk_error *err) {
-  struct dlk_error own;
-  if (err->text[0])
-    name_key(t, err, &own);
-  else
+  struct dlk_error own = *err;
+  if (!err->text[0])
     standard_text(t, err->code, &own);
+  if (err->text[0] || err->code == DLK_CLOSED) /* about a connection, say */
+    dlk_error_name_key(&own, t->op.key, t->op.key_len);
   t->error = dlk_error_keep(&own);
 }

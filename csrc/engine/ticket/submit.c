@@ -40,9 +40,9 @@ static bool start_now(struct dlk_ticket *t) {
   return true;
 }
 
-struct dlk_ticket *dlk_engine_submit(struct dlk_engine *e,
-                                     const struct dlk_request *r, bool wake,
-                                     struct dlk_error *err) {
+static struct dlk_ticket *submit(struct dlk_engine *e,
+                                 const struct dlk_request *r, bool wake,
+                                 struct dlk_error *err) {
   bool ends = r->task == DLK_TASK_CLOSE || r->task == DLK_TASK_LEAVE;
   if (!dlk_engine_is_ours(e, err) || !(ends || dlk_engine_is_open(e, err)) ||
       !dlk_engine_first_use(e, err))
@@ -67,6 +67,18 @@ struct dlk_ticket *dlk_engine_submit(struct dlk_engine *e,
   dlk_ticket_drop_ref(t);
   dlk_ticket_drop_ref(t);
   return NULL;
+}
+
+struct dlk_ticket *dlk_engine_submit(struct dlk_engine *e,
+                                     const struct dlk_request *r, bool wake,
+                                     struct dlk_error *err) {
+  struct dlk_ticket *t = submit(e, r, wake, err);
+  if (!t && r->hold)
+    dlk_error_name_key(err, dlk_hold_lease(r->hold)->key,
+                       dlk_hold_lease(r->hold)->key_len);
+  else if (!t && r->kind != DLK_OP_LIST) /* its key is a prefix */
+    dlk_error_name_key(err, r->key, r->key_len);
+  return t;
 }
 
 void dlk_engine_listen(struct dlk_hold *h) {

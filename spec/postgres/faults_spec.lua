@@ -94,7 +94,7 @@ describe("with PostgreSQL in trouble,", function()
     for _ = 1, 3 do assert(assert(store:lock(k)):release()) end
     local lease = assert(store:lock(k))
     assert.is_true(assert(lease:guard("INSERT INTO known SELECT name FROM"
-      .. " pg_prepared_statements WHERE statement LIKE '%acquire1%'")) == 1)
+      .. " pg_prepared_statements WHERE statement LIKE '%SET fence%'")) == 1)
     assert(lease:guard("DEALLOCATE ALL"))
     assert(lease:release())
     for _ = 1, 3 do assert(assert(store:lock(k)):release()) end

@@ -18,7 +18,7 @@ local DIALECTS = {
     as_sent = function(key) return key end,
     cuts = { to = 480, step = 24 }, no_database = "invalid",
     waits = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE"
-      .. " '%acquire1%' AND wait_event_type = 'Lock'",
+      .. " '%SET fence%' AND wait_event_type = 'Lock'",
     nothing = "SELECT 1", parameter = "SELECT $1",
     join = "UPDATE dlock.key SET value = convert_to($1 || $2, 'UTF8')"
       .. " WHERE id = convert_to($3, 'UTF8')",

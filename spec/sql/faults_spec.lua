@@ -129,18 +129,31 @@ local function cases(db)
 
   -- ---- lost requests and answers ----
 
+  -- What requests have in them. A key that was used is taken and given back by
+  -- a bare statement, a new one by a function.
+  local TAKES, GIVES = "key SET fence", "key SET token"
+
+  local function key_for(request)
+    local k = key()
+    if request == TAKES then assert(open():lock(k)):release() end
+    return k
+  end
+
   it("an acquire whose answer is lost leaves one hold, and it is ours",
     function()
-      local store, k = through(), key()
-      assert(store:ping())
-      between:cut_after(db.as_sent(k))
-      local lease = assert(store:lock(k, { timeout = 10 }))
-      assert.are.equal(1, db.rows(k))
-      assert.is_true(lease:held())
-      assert.are.equal(("%.0f"):format(lease.fence),
-        db.ask("SELECT fence FROM {key} WHERE id = $", k))
-      assert(lease:release())
-      assert.are.equal(0, db.rows(k))
+      for _, request in ipairs { TAKES, "acquire1" } do
+        local store, k = through(), key_for(request)
+        assert(store:ping())
+        between:cut_after(request)
+        local lease = assert(store:lock(k, { timeout = 10 }))
+        assert.are.equal(1, db.rows(k))
+        assert.is_true(lease:held())
+        assert.are.equal(("%.0f"):format(lease.fence),
+          db.ask("SELECT fence FROM {key} WHERE id = $", k))
+        assert(lease:release())
+        assert.are.equal(0, db.rows(k))
+        assert(store:close())
+      end
     end)
 
   it("a try whose answer is lost leaves nothing", function()
@@ -161,11 +174,13 @@ local function cases(db)
   it("a request that is cut anywhere: one hold, and a release", function()
     local store = through { io_timeout = 5 }
     assert(store:ping())
-    for n = 0, db.cuts.to, db.cuts.step do
-      local k = key()
-      between:cut_at("acquire1", n)
+    for i = 0, db.cuts.to / db.cuts.step do
+      local n = i * db.cuts.step
+      local request = i % 2 == 0 and TAKES or "acquire1"
+      local k = key_for(request)
+      between:cut_at(request, n)
       local lease, message = store:lock(k, { timeout = 10 })
-      assert(lease, ("%d bytes: %s"):format(n, message))
+      assert(lease, ("%s, %d bytes: %s"):format(request, n, message))
       assert.are.equal(1, db.rows(k))
       assert(lease:release())
       assert.are.equal(0, db.rows(k))
@@ -255,11 +270,16 @@ local function cases(db)
   end)
 
   it("a release whose answer is lost is settled", function()
-    local store, k = through { io_timeout = 5 }, key()
-    local lease = assert(store:lock(k))
-    between:cut_after("leave1")
-    assert.is_true(lease:release())
-    assert.are.equal(0, db.rows(k))
+    for _, request in ipairs { GIVES, "leave1" } do
+      local store, k = through { io_timeout = 5 }, key()
+      local lock = request == GIVES and store:mutex(k)
+        or store:semaphore(k, 2)
+      local lease = assert(lock:acquire())
+      between:cut_after(request)
+      assert.is_true(lease:release())
+      assert.are.equal(0, db.rows(k))
+      assert(store:close())
+    end
   end)
 
   it("an extension and a renewal whose answers are lost are asked again",
@@ -431,10 +451,10 @@ local function cases(db)
         store:lock(arg[2], { timeout = 30, ttl = 0.5, renew = false })
       ]], args = { between.url, k } }
       stuck:expect "ready"
-      local n = between:count("acquire1")
+      local n = between:count(TAKES)
       between:hold(way)
       stuck:write "\n"
-      assert(between:wait_for("acquire1", { count = n + 1 }))
+      assert(between:wait_for(TAKES, { count = n + 1 }))
       uv.kill(stuck.pid, "sigstop")
       local start = now()
       assert(store:lock(k, { timeout = 10 })):release()

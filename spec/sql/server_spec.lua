@@ -9,11 +9,13 @@ local uv = require "luv"
 -- durable: what is committed outlives the server's process.
 local SERVERS = {
   postgres = {
+    forget = "ALTER FUNCTION dlock.%s RENAME TO forgotten_%s",
     durable = "fsync = on", sweep = "SELECT dlock.sweep1(0)",
     connections = "SELECT pid FROM pg_stat_activity WHERE usename = 'dlock'",
     finish = "SELECT pg_terminate_backend(%s)",
   },
   mysql = {
+    forget = "DROP PROCEDURE dlock_%s",
     durable = "innodb_flush_log_at_trx_commit = 1\n",
     sweep = "CALL dlock_sweep1(0)",
     connections = "SELECT ID FROM information_schema.PROCESSLIST"
@@ -162,6 +164,26 @@ local function cases(db)
       end
     end
     for _, kind in ipairs(events) do assert.matches("connect$", kind) end
+  end)
+
+  it("is asked for a known key that is free by one bare statement", function()
+    start()
+    local store, k = connect(), key()
+    for _ = 1, 3 do assert(assert(store:try_lock(k)):release()) end
+    for _, name in ipairs { "acquire1", "leave1" } do
+      assert(db.ask(of.forget:format(name, name), nil, server.url))
+    end
+    local lease = assert(store:lock(k))
+    local fence = lease.fence
+    assert(lease:release())
+    lease = assert(store:lock(k))
+    assert.is_true(lease.fence > fence)
+    assert.are.equal(("%.0f"):format(lease.fence),
+      db.ask("SELECT fence FROM {key} WHERE id = $", k, server.url))
+    local _, _, code = store:try_lock(k)
+    assert.are.equal("invalid", code)
+    assert(lease:release())
+    assert.are.equal(0, rows(k))
   end)
 
   it("forgets keys by programs of one lock each", function()

@@ -8,6 +8,8 @@
  * P3  Each session reads what is committed, whatever the role's default is: a
  *     statement that waited looks again. A pool's sessions are others' too, and
  *     stay as they are; there a call may be crossed (worker.c, W6).
+ *     Where calls are made, a bare statement waits for a row as long as a
+ *     function of ours does.
  * P4  A backend is ended by its number and start, because numbers come again.
  *     It is gone when pg_stat_activity lacks it: its transaction ended before.
  *     Behind a pool the number is not ours, and nothing is ended.
@@ -125,6 +127,7 @@ static bool greet(struct dlk_sql_worker *w, struct dlk_pg *pg, int64_t deadline,
                   struct dlk_sql_peer *self, struct dlk_error *err) {
   static const char level[] = "SET SESSION CHARACTERISTICS AS TRANSACTION"
                               " ISOLATION LEVEL READ COMMITTED";
+  static const char waits[] = "SET lock_timeout = '1s'";
   static const char text[] =
       "SELECT pid, (extract(epoch FROM backend_start) * 1000000)::bigint,"
       " (pg_is_in_recovery()"
@@ -146,6 +149,8 @@ static bool greet(struct dlk_sql_worker *w, struct dlk_pg *pg, int64_t deadline,
   PQclear(r);
   if (!pg->proxied) {
     PQclear(dlk_pg_query(w, pg, level, deadline));
+    if (!pg->lost && !pg->place->listen)
+      PQclear(dlk_pg_query(w, pg, waits, deadline));
     if (pg->lost) {
       fail(pg, err, "the connection was lost");
       return false;

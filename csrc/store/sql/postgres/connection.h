@@ -6,13 +6,16 @@
 
 #include "store/sql/client/dialect.h"
 
+/* Numbers behind those of the recipe: what may do an acquire or a leave. */
+enum { DLK_PG_TAKE = DLK_SQL_SWEEP + 1, DLK_PG_GIVE, DLK_PG_STATEMENTS };
+
 /* A statement that a connection runs a second time is prepared there. */
 enum dlk_pg_known { DLK_PG_NEW, DLK_PG_RAN, DLK_PG_PREPARED, DLK_PG_NEVER };
 
 struct dlk_pg {
   PGconn *c;
   const struct dlk_sql_place *place;
-  enum dlk_pg_known known[DLK_SQL_SWEEP + 1];
+  enum dlk_pg_known known[DLK_PG_STATEMENTS];
   bool lost;
   bool proxied; /* its number is not the server's: a pool is in between */
 };

@@ -1,6 +1,12 @@
 /* Runs a call: one statement in autocommit, which calls one function of
  * schema.sql. Values travel as parameters, bytes as they are.
  *
+ * A mutex that nobody else wants is taken and given back by a bare UPDATE,
+ * which costs the server half of what the function does. It has the conditions
+ * of the function's own first UPDATE. Where these fail it changes nothing, and
+ * then the function is called. It is not used behind a pool, where nothing
+ * limits how long it waits for a row (connection.c, P3).
+ *
  * A statement that runs for a second time on a connection is prepared: to parse
  * and plan it costs as much as to run it. Behind a pool nothing is, since the
  * next call may meet another server process.
@@ -42,7 +48,29 @@ static const char *const statements[] = {
     [DLK_SQL_LIST] = "SELECT * FROM %s.list1($1,$2,$3,$4)",
     [DLK_SQL_GUARD] = "SELECT %s.guard1($1,$2,$3,$4)",
     [DLK_SQL_SWEEP] = "SELECT %s.sweep1($1)",
+    [DLK_PG_TAKE] =
+        "UPDATE %s.key SET fence = greatest(fence + 1, %s.seed1()),"
+        " token = $2, until = clock_timestamp() + %s.us1($3),"
+        " since = clock_timestamp(), owner = $11, value = $12, asked = false"
+        " WHERE id = $1 AND until <= clock_timestamp() AND shared = 0"
+        " AND queued = 0 RETURNING 0, fence",
+    [DLK_PG_GIVE] =
+        "UPDATE %s.key SET token = '', until = 'epoch' WHERE id = $1"
+        " AND token = $2 AND until > clock_timestamp() AND queued = 0"
+        " RETURNING true, asked",
 };
+
+/* The number of the statement to run first. */
+static int first_of(const struct dlk_pg *pg, const struct dlk_sql_call *call) {
+  const struct dlk_sql_cell *p = call->params;
+  int bare = (int)call->statement;
+  if (bare == DLK_SQL_ACQUIRE && p[3].number == 0 && p[5].number < 2)
+    bare = DLK_PG_TAKE; /* alone, and has no place yet */
+  else if (bare == DLK_SQL_LEAVE && p[2].number <= 0)
+    bare = DLK_PG_GIVE;
+  return pg->proxied || pg->known[bare] == DLK_PG_NEVER ? (int)call->statement
+                                                        : bare;
+}
 
 struct params {
   int count;
@@ -193,15 +221,14 @@ static void refused(struct dlk_pg *pg, struct dlk_sql_call *call,
                 detail ? detail : "");
 }
 
-static void name_of(const struct dlk_sql_call *call, char name[32]) {
-  snprintf(name, 32, "dlock_%d", (int)call->statement);
+static void name_of(int statement, char name[32]) {
+  snprintf(name, 32, "dlock_%d", statement);
 }
 
 /* Nothing that the call asks for. False: the connection is lost. */
-static bool prepare(struct dlk_sql_worker *w, struct dlk_pg *pg,
-                    const struct dlk_sql_call *call, const struct params *p,
-                    const char *text) {
-  enum dlk_pg_known *known = &pg->known[call->statement];
+static bool prepare(struct dlk_sql_worker *w, struct dlk_pg *pg, int statement,
+                    const struct params *p, const char *text) {
+  enum dlk_pg_known *known = &pg->known[statement];
   char name[32];
   if (pg->proxied || *known == DLK_PG_PREPARED || *known == DLK_PG_NEVER)
     return true;
@@ -209,7 +236,7 @@ static bool prepare(struct dlk_sql_worker *w, struct dlk_pg *pg,
     *known = DLK_PG_RAN;
     return true;
   }
-  name_of(call, name);
+  name_of(statement, name);
   PGresult *r = NULL;
   if (PQsendPrepare(pg->c, name, text, p->count, p->types))
     r = dlk_pg_await(w, pg,
@@ -220,28 +247,29 @@ static bool prepare(struct dlk_sql_worker *w, struct dlk_pg *pg,
   return r != NULL;
 }
 
-static bool send(struct dlk_pg *pg, const struct dlk_sql_call *call,
-                 const struct params *p, const char *text) {
+static bool send(struct dlk_pg *pg, int statement, const struct params *p,
+                 const char *text) {
   char name[32];
-  if (pg->known[call->statement] != DLK_PG_PREPARED)
+  if (pg->known[statement] != DLK_PG_PREPARED)
     return PQsendQueryParams(pg->c, text, p->count, p->types, p->values,
                              p->lengths, p->formats, 1) == 1;
-  name_of(call, name);
+  name_of(statement, name);
   return PQsendQueryPrepared(pg->c, name, p->count, p->values, p->lengths,
                              p->formats, 1) == 1;
 }
 
 static PGresult *ask(struct dlk_sql_worker *w, struct dlk_pg *pg,
-                     struct dlk_sql_call *call) {
+                     struct dlk_sql_call *call, int statement) {
+  const char *schema = pg->place->schema;
   struct params p = {.count = 0};
   struct dlk_buf text = {0};
   PGresult *r = NULL;
-  dlk_buf_addf(&text, statements[call->statement], pg->place->schema);
+  dlk_buf_addf(&text, statements[statement], schema, schema, schema);
   dlk_buf_add(&text, "", 1);
   if (make_params(&p, call) && !text.failed &&
-      prepare(w, pg, call, &p, text.data)) {
+      prepare(w, pg, statement, &p, text.data)) {
     call->sent = dlk_clock_now();
-    if (send(pg, call, &p, text.data)) {
+    if (send(pg, statement, &p, text.data)) {
       call->begun = true;
       r = dlk_pg_await(w, pg, dlk_time_add(call->sent, pg->place->io_timeout));
     }
@@ -258,7 +286,8 @@ static PGresult *ask(struct dlk_sql_worker *w, struct dlk_pg *pg,
 static void put_script(struct dlk_buf *out, const struct dlk_sql_place *place) {
   const char *at = place->script, *schema = place->schema, *next;
   dlk_buf_addf(out,
-               "DO $dlock$ BEGIN PERFORM pg_advisory_xact_lock(7236846901);"
+               "DO $dlock$ BEGIN PERFORM set_config('lock_timeout', '0', true);"
+               " PERFORM pg_advisory_xact_lock(7236846901);"
                " IF to_regprocedure('%s.sweep1(bigint)') IS NULL THEN\n",
                schema);
   while ((next = strstr(at, "dlock")) != NULL) {
@@ -318,7 +347,14 @@ void dlk_pg_run(struct dlk_sql_worker *w, void *connection,
                 struct dlk_sql_call *call) {
   struct dlk_pg *pg = connection;
   for (bool made = false;; made = true) {
-    PGresult *r = ask(w, pg, call);
+    int statement = first_of(pg, call);
+    PGresult *r = ask(w, pg, call, statement);
+    if (r && statement >= DLK_PG_TAKE && PQresultStatus(r) == PGRES_TUPLES_OK &&
+        PQntuples(r) == 0) {
+      PQclear(r);
+      statement = (int)call->statement;
+      r = ask(w, pg, call, statement);
+    }
     if (!r) {
       lost(pg, call);
       return;
@@ -340,7 +376,7 @@ void dlk_pg_run(struct dlk_sql_worker *w, void *connection,
     /* A server process that lacks it, in spite of all. */
     bool unknown = strcmp(e->state, "26000") == 0;
     if (unknown)
-      pg->known[call->statement] = DLK_PG_NEVER;
+      pg->known[statement] = DLK_PG_NEVER;
     /* Another program may have made it since. */
     bool again = (e->schema || unknown) && !made;
     if (e->schema && again && lacks_schema(w, pg))

@@ -13,7 +13,9 @@
  * Invariants.
  *   I1  Each operation is one call of one function, and commits or is undone
  *       inside the server (schema.sql, R1 to R7). So no row stays locked while
- *       a client is stopped, and a call that was crossed is repeated whole.
+ *       a client is stopped, and a call that was crossed is repeated whole. An
+ *       acquire and a leave may be one bare UPDATE instead; the function is
+ *       called only behind its answer that it changed nothing.
  *   I2  A hold counts from the sending of the request that was answered `got`,
  *       so it ends here before it ends on the server. A notice gives no hold.
  *   I3  A refresh never makes a place or a hold: a token that left stays away.

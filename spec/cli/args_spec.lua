@@ -164,7 +164,8 @@ describe("a command line", function()
         assert.same({ help = true }, read(line), line)
       end
       for _, line in ipairs { "run -h", "run k --tmieout --help -- x",
-          "run --ttl soon -h", "--url u run --help", "help run" } do
+          "run --ttl soon -h", "--url u run --help", "help run",
+          "--name held run --help", "--prefix ls -v run k -h" } do
         assert.same({ help = true, verb = "run" }, read(line), line)
       end
       local status, out = run("frob", "-h")

@@ -68,6 +68,30 @@ describe("the command's settings", function()
     assert.is_nil((out .. err):find("cret", 1, true))
   end)
 
+  it("have a Redlock's nodes, without their passwords", function()
+    local nodes = "redis://:hush@a:1,rediss://b,redis+unix:///run/c.sock"
+    local shown = "redis://a:1,rediss://b,redis+unix:///run/c.sock"
+    local _, out, err = run({}, "config", "--nodes", nodes)
+    assert.same({ ("nodes = %s   # --nodes\n"):format(shown), "" },
+      { out, err })
+    write("nodes = " .. nodes .. "\n")
+    _, out = run({}, "config")
+    assert.equal(("nodes = %s   # %s/dlock.conf:1\n"):format(shown, dir), out)
+    local status
+    status, _, err = run({ DLOCK_URL = "redis://h" }, "ping")
+    assert.equal(64, status)
+    assert.matches("with nodes the url is redlock://", err)
+    for _, bad in ipairs { "redis://a,", ",", "" } do
+      status, _, err = run({}, "ping", "--nodes=" .. bad)
+      assert.equal(64, status)
+      assert.matches("%-%-nodes takes URL%[,URL%.%.%.%]", err)
+    end
+    status, _, err = run({}, "ping", "--nodes",
+      "redis://127.0.0.1:1,redis://127.0.0.1:2,redis://:hush@127.0.0.1:3")
+    assert.equal(69, status)
+    assert.is_nil(err:find("hush", 1, true))
+  end)
+
   it("of a file that is not understood are refused, with its line", function()
     for text, problem in pairs { ["prefiks = x"] = "no setting prefiks; did you"
         .. " mean prefix%?", ["url"] = "not of the form", ["ttl = 5x"] =
@@ -107,8 +131,7 @@ describe("the command's settings", function()
   it("have all that dlock.open takes and a command can give", function()
     local ours = { password = true, sentinel_password = true, tls = true,
       key_password = true, host = true, id = true, scope = true,
-      on_event = true, renew = true, min_hold = true, max_hold = true,
-      nodes = true, node_timeout = true, max_ttl = true }
+      on_event = true, renew = true, min_hold = true, max_hold = true }
     for _, option in ipairs(words.options) do
       if option.open then ours[option.open] = true end
     end
@@ -131,6 +154,8 @@ describe("the command's settings", function()
     assert.same({ listen = false }, opened { listen = values.listen "off" })
     assert.same({ listen = "postgres://h/x", schema = "shop" }, opened {
       listen = values.listen "postgres://h/x", schema = "shop" })
+    assert.same({ nodes = { "redis://a", "rediss://:x@b:1" } }, opened {
+      nodes = values.nodes "redis://a,rediss://:x@b:1" })
     assert.same({ tls = { cafile = "/a", verify = false }, wait_replicas =
       "all", address_map = { ["a:1"] = "b:2" } }, opened { ca = "/a", verify =
       { false }, ["wait-replicas"] = "all", ["address-map"] =

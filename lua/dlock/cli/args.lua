@@ -99,10 +99,13 @@ end
 local function asked_help(list)
   local verb
   if list[1] == "help" then return true, words.verb[list[2]] end
-  for _, word in ipairs(list) do
+  for i, word in ipairs(list) do
     if word == "--" then break end
     if word == "-h" or word == "--help" then return true, verb end
-    verb = verb or words.verb[word]
+    local before = words.option[list[i - 1]]
+    local is_value = before and before.takes and can_be_value(word)
+      and values.read(before, word) ~= nil
+    verb = verb or not is_value and words.verb[word] or nil
   end
   return false, verb
 end

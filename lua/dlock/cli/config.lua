@@ -110,6 +110,10 @@ local function shown(name, setting)
     return shown_url(setting.value)
   elseif name == "listen" then
     return setting.value[1] and shown_url(setting.value[1]) or "off"
+  elseif name == "nodes" then
+    local urls = {}
+    for i, one in ipairs(setting.value) do urls[i] = shown_url(one) end
+    return table.concat(urls, ",")
   elseif setting.given then
     return setting.given
   end
@@ -135,7 +139,7 @@ function config.list(found, default)
     if option.open and setting then
       list[#list + 1] = { name = name, value = shown(name, setting),
         from = setting.from }
-    elseif name == "url" then
+    elseif name == "url" and not found.nodes then
       list[#list + 1] = { name = name, value = default, from = "default" }
     end
   end

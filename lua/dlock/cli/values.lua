@@ -61,6 +61,15 @@ function values.map(value)
   return map
 end
 
+function values.nodes(value)
+  local list = {}
+  for one in (value .. ","):gmatch("([^,]*),") do
+    if one == "" then return nil end
+    list[#list + 1] = one
+  end
+  return list
+end
+
 function values.read(option, given, name)
   local value, limit = given, option.limit
   local read = values[option.kind]
@@ -73,8 +82,9 @@ function values.read(option, given, name)
   local range = limit and " " .. rules.limits(limit) or ""
   local units = value == nil and option.takes:find("^DURATION")
     and "; it is written as in 1.5, 30s, 10m, 2h or 1d" or ""
-  return nil, ("%s takes %s%s, not '%s'%s"):format(name or option.name,
-    option.takes, range, given, units)
+  local shown = option.kind ~= "nodes" and (", not '%s'"):format(given) or ""
+  return nil, ("%s takes %s%s%s%s"):format(name or option.name, option.takes,
+    range, shown, units) -- URLs may have passwords
 end
 
 --- Letters that are put in, left out, changed or swapped from a to b.

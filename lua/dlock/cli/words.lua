@@ -65,6 +65,8 @@ words.options = {
   { name = "--node-timeout", takes = "DURATION", kind = "duration",
     limit = "node_timeout", open = "node_timeout",
     help = "how long a server's vote for a Redlock may take (0.25)" },
+  { name = "--nodes", takes = "URL[,URL...]", kind = "nodes", open = "nodes",
+    help = "the servers of a Redlock, in place of --url" },
   { name = "--max-ttl", takes = "DURATION", kind = "duration",
     limit = "max_ttl", open = "max_ttl",
     help = "of a Redlock; a restarted server votes after it (60)" },

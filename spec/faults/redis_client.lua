@@ -128,9 +128,8 @@ return {
     put = "return false && changes &&" },
   { name = "a detached lease is listened for",
     file = of "recipe/attach.c",
-    find = "dlk_redis_token_drop(&t->store->tokens, &h->token);"
-      .. " dlk_redis_done(t, NULL);",
-    put = "dlk_redis_done(t, NULL);" },
+    find = "if (v) dlk_redis_token_drop(&t->store->tokens, &h->token);",
+    put = "" },
   { name = "a lease that a guarded write found lost is listened for",
     file = of "op/try.c",
     find = "|| err->code == DLK_LOST))", put = "))" },

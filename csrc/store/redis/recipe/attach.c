@@ -53,16 +53,11 @@ static void detached(struct dlk_redis_try *t, const redisReply *reply) {
                (unsigned)h->token.len);
   dlk_buf_add(&b, lease->key, lease->key_len);
   dlk_buf_add(&b, h->token.text, h->token.len);
-  t->op->result = b.failed ? NULL : dlk_value_string(b.data, b.len);
+  struct dlk_value *v = b.failed ? NULL : dlk_value_string(b.data, b.len);
   dlk_buf_free(&b);
-  struct dlk_error err;
-  if (t->op->result) {
+  if (v)
     dlk_redis_token_drop(&t->store->tokens, &h->token);
-    dlk_redis_done(t, NULL);
-  } else {
-    dlk_error_set(&err, DLK_UNAVAILABLE, "out of memory");
-    dlk_redis_done(t, &err);
-  }
+  dlk_redis_finish(t, v);
 }
 
 /* With a ttl of 0 the hold's end stays. */

@@ -2,14 +2,10 @@
 
 #include "core/digits.h"
 
-void dlk_redlock_parts_add(struct dlk_buf *out, struct dlk_value *const *shown,
-                           unsigned nodes) {
-  for (unsigned i = 0; i < nodes; i++) {
-    size_t len = shown[i] ? shown[i]->u.string.len : 0;
-    dlk_buf_addf(out, "%zu ", len);
-    if (len > 0)
-      dlk_buf_add(out, shown[i]->u.string.data, len);
-  }
+void dlk_redlock_parts_add(struct dlk_buf *out, const char *text, size_t len) {
+  dlk_buf_addf(out, "%zu ", len);
+  if (len > 0)
+    dlk_buf_add(out, text, len);
 }
 
 struct dlk_redlock_part dlk_redlock_part(const char *text, size_t len,

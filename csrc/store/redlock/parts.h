@@ -1,19 +1,18 @@
-/* A detached lease: the strings that its nodes gave (DETACH of a Redis store),
- * as "length blank string" for each node, 0 where there is none. */
+/* A detached lease, or a cursor of a list: the strings that the nodes gave, as
+ * "length blank string" for each node, 0 where there is none. */
 #ifndef DLK_STORE_REDLOCK_PARTS_H
 #define DLK_STORE_REDLOCK_PARTS_H
 
 #include "core/buf.h"
 #include "core/status.h"
-#include "core/value.h"
 
 struct dlk_redlock_part {
   const char *text; /* NUL-ended only behind the last one */
   size_t len;
 };
 
-void dlk_redlock_parts_add(struct dlk_buf *out, struct dlk_value *const *shown,
-                           unsigned nodes);
+/* Adds the next node's. */
+void dlk_redlock_parts_add(struct dlk_buf *out, const char *text, size_t len);
 /* len 0: the node has none. text NULL: there is not one for each node, or
  * something behind them. */
 struct dlk_redlock_part dlk_redlock_part(const char *text, size_t len,

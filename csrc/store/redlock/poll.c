@@ -7,7 +7,8 @@
  *   locked    q nodes have a holder, or N - q + 1 have none
  *   change    N - q + 1 nodes do not have that holder
  *   inspect   the hold that most nodes show, if the silent ones may make it q
- *   list      page by page on N - q + 1 nodes, one of which has each hold
+ *   list      a page of each node, until N - q + 1 are walked: one of them has
+ *             each hold
  *
  * I1 A slow node gets its request all the same. Its answer changes its vote,
  *    and nothing else.
@@ -27,9 +28,6 @@ struct dlk_redlock_poll {
   struct dlk_op *op;             /* NULL: it was told */
   struct dlk_redlock_hold *hold; /* that it is about, or NULL */
   unsigned left, yes, lost, held;
-  unsigned node, walked; /* LIST: the present one, and those before */
-  size_t found;
-  struct dlk_value *keys;
   bool sending, over; /* over: with q answers no others are waited for */
   int64_t started, ends[DLK_REDLOCK_NODES]; /* PROLONG: as the nodes say */
   struct dlk_redlock_ask *asks[DLK_REDLOCK_NODES];
@@ -37,8 +35,10 @@ struct dlk_redlock_poll {
   struct dlk_redlock_failures failures;
   struct dlk_timer timer;
   struct dlk_list entry;
-  size_t text_len;
-  char text[]; /* a copy of the key, or of a detached lease */
+  /* PROLONG: the detached lease; LIST: the nodes' cursors, or nothing. */
+  struct dlk_redlock_part string;
+  size_t key_len;
+  char text[]; /* copies of the key and of the string */
 };
 
 typedef struct dlk_redlock_poll poll;
@@ -52,7 +52,6 @@ static void free_poll(poll *p) {
   dlk_list_remove(&p->entry);
   for (unsigned i = 0; i < DLK_REDLOCK_NODES; i++)
     dlk_value_free(p->shown[i]);
-  dlk_value_free(p->keys);
   free(p);
 }
 
@@ -124,7 +123,12 @@ static struct dlk_value *inspected(poll *p) {
 static struct dlk_value *detached(poll *p) {
   struct dlk_redlock_hold *h = p->hold;
   struct dlk_buf b = {0};
-  dlk_redlock_parts_add(&b, p->shown, p->s->n);
+  for (unsigned i = 0; i < p->s->n; i++)
+    if (p->shown[i])
+      dlk_redlock_parts_add(&b, p->shown[i]->u.string.data,
+                            p->shown[i]->u.string.len);
+    else
+      dlk_redlock_parts_add(&b, NULL, 0);
   struct dlk_value *v = b.failed ? NULL : dlk_value_string(b.data, b.len);
   dlk_buf_free(&b);
   if (!v || !h || !h->lease)
@@ -133,6 +137,66 @@ static struct dlk_value *detached(poll *p) {
     if (p->shown[i] && h->votes[i])
       dlk_redlock_take(h->votes[i]);
   dlk_redlock_leave(h, NULL);
+  return v;
+}
+
+/* Moves the page's keys that `to` has not. */
+static struct dlk_value *collect(struct dlk_value *to, struct dlk_value *page) {
+  struct dlk_value *keys = page->u.children.first, *next;
+  struct dlk_value *key = keys->u.children.first;
+  keys->u.children.first = keys->u.children.last = NULL;
+  for (; key; key = next) {
+    const struct dlk_value *v = to ? to->u.children.first : NULL;
+    while (v && (v->u.string.len != key->u.string.len ||
+                 memcmp(v->u.string.data, key->u.string.data,
+                        key->u.string.len) != 0))
+      v = v->next;
+    next = key->next;
+    key->next = NULL;
+    if (v)
+      dlk_value_free(key);
+    else
+      to = dlk_value_add(to, key);
+  }
+  return to;
+}
+
+/* The part of the string for a node; len 0: none. */
+static struct dlk_redlock_part part_of(const poll *p, unsigned i) {
+  if (p->string.len == 0)
+    return p->string;
+  return dlk_redlock_part(p->string.text, p->string.len, p->s->n, i);
+}
+
+/* A node's cursor; of one that was walked. */
+static bool is_end(struct dlk_redlock_part cursor) {
+  return cursor.len == 1 && cursor.text[0] == '-';
+}
+
+/* A silent node's cursor stays. */
+static struct dlk_value *listed(poll *p) {
+  struct dlk_value *keys = dlk_value_list(), *v;
+  struct dlk_buf b = {0};
+  unsigned walked = 0;
+  for (unsigned i = 0; i < p->s->n; i++) {
+    struct dlk_redlock_part cursor = part_of(p, i);
+    if (p->shown[i]) {
+      const struct dlk_value *next = p->shown[i]->u.children.first->next;
+      keys = collect(keys, p->shown[i]);
+      cursor = next->kind == DLK_VALUE_STRING
+                   ? (struct dlk_redlock_part){next->u.string.data,
+                                               next->u.string.len}
+                   : (struct dlk_redlock_part){"-", 1};
+    }
+    walked += is_end(cursor);
+    dlk_redlock_parts_add(&b, cursor.text, cursor.len);
+  }
+  v = dlk_value_add(dlk_value_tuple(), keys);
+  if (walked > p->s->n - p->s->q)
+    v = dlk_value_add(v, dlk_value_nil());
+  else
+    v = dlk_value_add(v, b.failed ? NULL : dlk_value_string(b.data, b.len));
+  dlk_buf_free(&b);
   return v;
 }
 
@@ -147,6 +211,8 @@ static struct dlk_value *result_of(poll *p) {
     return dlk_value_number((double)(now - p->started) / (double)DLK_SEC);
   case DLK_OP_DETACH:
     return detached(p);
+  case DLK_OP_LIST:
+    return listed(p);
   case DLK_OP_PROLONG:
     now = dlk_redlock_deadline(p->s->q, p->ends, p->s->n) - p->started;
     return dlk_value_number((double)now / (double)DLK_SEC);
@@ -165,7 +231,8 @@ static bool waits_for_all(enum dlk_op_kind kind) {
 /* Enough nodes did it. */
 static bool is_done(const poll *p) {
   unsigned free_nodes = p->yes - p->held, minority = p->s->n - p->s->q;
-  bool enough = p->yes >= p->s->q;
+  bool lists = p->op->kind == DLK_OP_LIST;
+  bool enough = lists ? p->yes > minority : p->yes >= p->s->q;
   switch (p->op->kind) {
   case DLK_OP_CHANGE:
     return p->yes > minority;
@@ -204,7 +271,7 @@ static void decide(poll *p) {
 static void look(poll *p) {
   if (p->sending || p->s->stopping)
     return;
-  if (p->op && p->op->kind != DLK_OP_LIST)
+  if (p->op)
     decide(p);
   if (!p->op && p->left == 0) {
     if (p->hold)
@@ -249,28 +316,16 @@ static void answered(struct dlk_redlock_ask *a, const struct dlk_error *err) {
 
 /* ---- questions ---- */
 
-static void skip(poll *p, const struct dlk_error *err);
-
 static void on_timer(struct dlk_timer *timer, int64_t now) {
   poll *p = DLK_CONTAINER(timer, poll, timer);
   (void)now;
   p->over = true;
-  if (p->op && p->op->kind == DLK_OP_LIST)
-    skip(p, NULL);
   look(p);
-}
-
-/* For those that are silent. */
-static void wait(poll *p) {
-  p->s->host->timer_set(p->s->host, &p->timer,
-                        dlk_redlock_now(p->s) + dlk_redlock_patience(p->s));
 }
 
 /* NULL: out of memory, and the op has ended. */
 static poll *new_poll(struct dlk_redlock *s, struct dlk_op *op) {
-  bool text = op->kind == DLK_OP_PROLONG;
-  size_t len = text ? op->text_len : op->key_len;
-  poll *p = calloc(1, sizeof *p + len + 1);
+  poll *p = calloc(1, sizeof *p + op->key_len + op->text_len + 1);
   if (!p) {
     struct dlk_error err;
     dlk_error_set(&err, DLK_UNAVAILABLE, "out of memory");
@@ -279,9 +334,12 @@ static poll *new_poll(struct dlk_redlock *s, struct dlk_op *op) {
   }
   p->s = s;
   p->op = op;
-  p->text_len = len;
-  if (len > 0)
-    memcpy(p->text, text ? op->text : op->key, len);
+  p->key_len = op->key_len;
+  p->string = (struct dlk_redlock_part){p->text + op->key_len, op->text_len};
+  if (op->key_len > 0)
+    memcpy(p->text, op->key, op->key_len);
+  if (op->text_len > 0)
+    memcpy(p->text + op->key_len, op->text, op->text_len);
   p->timer.fire = on_timer;
   p->started = dlk_redlock_now(s);
   dlk_list_append(&s->polls, &p->entry);
@@ -289,21 +347,16 @@ static poll *new_poll(struct dlk_redlock *s, struct dlk_op *op) {
   return p;
 }
 
-static void send(poll *p, struct dlk_redlock_ask *a) {
-  p->asks[a->node->number] = a;
-  p->left++;
-  dlk_redlock_ask_send(a);
-}
-
-/* False: out of memory, or the node has no part. */
+/* False: out of memory, or the node has no part, or was walked. */
 static bool ask(poll *p, unsigned i, struct dlk_redlock_vote *v) {
   const struct dlk_op *op = p->op;
-  struct dlk_redlock_part part = {p->text, p->text_len};
-  if (op->kind == DLK_OP_PROLONG &&
-      !(part = dlk_redlock_part(p->text, p->text_len, p->s->n, i)).len)
+  struct dlk_redlock_part part = part_of(p, i);
+  if (op->kind == DLK_OP_LIST)
+    p->yes += is_end(part);
+  if (op->kind == DLK_OP_PROLONG ? part.len == 0 : is_end(part))
     return false;
   struct dlk_redlock_ask *a =
-      dlk_redlock_ask_new(&p->s->nodes[i], op->kind, part.text, part.len);
+      dlk_redlock_ask_new(&p->s->nodes[i], op->kind, p->text, p->key_len);
   if (!a) {
     dlk_redlock_failed(&p->failures, NULL);
     return false;
@@ -315,16 +368,17 @@ static bool ask(poll *p, unsigned i, struct dlk_redlock_vote *v) {
   a->op.unused = op->unused;
   a->op.ttl = op->ttl;
   a->op.fence = op->fence;
-  if (op->kind == DLK_OP_PROLONG) {
-    a->op.text = part.text;
-    a->op.text_len = part.len;
-  }
+  a->op.limit = op->limit;
+  a->op.text = part.text;
+  a->op.text_len = part.len;
   if (v) {
     a->vote = v;
     a->op.lease = &v->lease;
     v->refs++;
   }
-  send(p, a);
+  p->asks[i] = a;
+  p->left++;
+  dlk_redlock_ask_send(a);
   return true;
 }
 
@@ -363,7 +417,10 @@ void dlk_redlock_poll(struct dlk_redlock *s, struct dlk_op *op) {
   struct dlk_error err = {.code = DLK_LOST};
   struct dlk_redlock_hold *h =
       op->lease ? dlk_redlock_hold_of(op->lease) : NULL;
-  if (op->kind == DLK_OP_PROLONG)
+  if (op->kind == DLK_OP_LIST && op->text_len > 0 &&
+      !dlk_redlock_part(op->text, op->text_len, s->n, 0).text)
+    err.code = DLK_INVALID; /* a cursor comes from outside */
+  else if (op->kind == DLK_OP_PROLONG)
     err.code = dlk_redlock_parts_check(op->text, op->text_len, s->n, &err);
   else if (!op->lease || h)
     err.code = DLK_OK;
@@ -377,7 +434,8 @@ void dlk_redlock_poll(struct dlk_redlock *s, struct dlk_op *op) {
   p->hold = h;
   p->sending = true;
   if (waits_for_all(op->kind))
-    wait(p);
+    s->host->timer_set(s->host, &p->timer,
+                       p->started + dlk_redlock_patience(s));
   if (h)
     ask_votes(p);
   else
@@ -391,129 +449,4 @@ void dlk_redlock_poll_cancel(struct dlk_op *op) {
   poll *p = ((struct dlk_redlock_op *)op->data)->poll;
   if (p)
     on_timer(&p->timer, 0);
-}
-
-/* ---- list ---- */
-
-/* Takes over the keys that no other node has shown. */
-static void collect(poll *p, struct dlk_value *page) {
-  struct dlk_value *keys = page->u.children.first, *key, *next;
-  key = keys->u.children.first;
-  keys->u.children.first = keys->u.children.last = NULL;
-  for (; key; key = next) {
-    const struct dlk_value *v = p->keys ? p->keys->u.children.first : NULL;
-    while (v && (v->u.string.len != key->u.string.len ||
-                 memcmp(v->u.string.data, key->u.string.data,
-                        key->u.string.len) != 0))
-      v = v->next;
-    next = key->next;
-    key->next = NULL;
-    if (v) {
-      dlk_value_free(key);
-    } else {
-      p->keys = dlk_value_add(p->keys, key);
-      p->found++;
-    }
-  }
-}
-
-static void listed(struct dlk_redlock_ask *a, const struct dlk_error *err);
-
-/* The cursor is the node's own. */
-static void list_from(poll *p, const char *cursor, size_t len) {
-  struct dlk_redlock_ask *a = dlk_redlock_ask_new(
-      &p->s->nodes[p->node], DLK_OP_LIST, p->text, p->text_len);
-  if (!a) {
-    fail(p, DLK_UNAVAILABLE);
-    return;
-  }
-  a->owner = p;
-  a->answer = listed;
-  a->op.text = cursor;
-  a->op.text_len = len;
-  a->op.limit = p->op->limit;
-  wait(p);
-  send(p, a);
-}
-
-/* A node that was walked is followed by the next one, unless the page is full.
- * Ours has two digits before the node's cursor: the node, and how many were
- * walked before it. */
-static void list_page(poll *p, struct dlk_value *page) {
-  const struct dlk_value *next = page->u.children.first->next;
-  char cursor[64] = "";
-  size_t len = next->kind == DLK_VALUE_STRING ? next->u.string.len : 0;
-  len = len < sizeof cursor - 2 ? len : 0;
-  if (len > 0)
-    memcpy(cursor + 2, next->u.string.data, len);
-  p->node += len == 0;
-  p->walked += len == 0;
-  collect(p, page);
-  bool last = p->walked > p->s->n - p->s->q;
-  size_t limit = p->op->limit ? p->op->limit : DLK_PAGE_MAX;
-  if (len == 0 && !last && p->op->ending == DLK_OK && p->found < limit) {
-    list_from(p, "", 0);
-    return;
-  }
-  cursor[0] = (char)('0' + p->node);
-  cursor[1] = (char)('0' + p->walked);
-  struct dlk_value *v = dlk_value_add(dlk_value_tuple(), p->keys);
-  p->keys = NULL;
-  v = dlk_value_add(v,
-                    last ? dlk_value_nil() : dlk_value_string(cursor, len + 2));
-  if (v)
-    tell(p, v, NULL);
-  else
-    fail(p, DLK_UNAVAILABLE);
-}
-
-/* The node is silent, or refused: the next one, if enough are left. */
-static void skip(poll *p, const struct dlk_error *err) {
-  struct dlk_redlock_ask *silent = p->asks[p->node];
-  unsigned more = p->s->n - p->s->q - p->walked;
-  if (err)
-    dlk_redlock_failed(&p->failures, err);
-  if (err && err->code != DLK_UNAVAILABLE) {
-    tell(p, NULL, err);
-  } else if (p->op->ending != DLK_OK || p->node + 1 + more >= p->s->n) {
-    fail(p, DLK_UNAVAILABLE);
-  } else {
-    p->node++;
-    dlk_redlock_ask_cancel(silent);
-    list_from(p, "", 0);
-  }
-}
-
-static void listed(struct dlk_redlock_ask *a, const struct dlk_error *err) {
-  poll *p = a->owner;
-  bool awaited = p->op && a->node->number == p->node;
-  p->asks[a->node->number] = NULL;
-  p->left--;
-  if (awaited && !err)
-    list_page(p, a->op.result);
-  else if (awaited)
-    skip(p, err);
-  look(p);
-}
-
-/* A cursor comes from outside. */
-void dlk_redlock_list(struct dlk_redlock *s, struct dlk_op *op) {
-  const char *at = op->text_len > 0 ? op->text : "00";
-  unsigned node = (unsigned)at[0] - '0', walked = (unsigned)at[1] - '0';
-  if (op->text_len == 1 || node >= s->n || walked > node ||
-      walked > s->n - s->q) {
-    struct dlk_error err = {.code = DLK_INVALID};
-    s->host->done(s->host, op, &err);
-    return;
-  }
-  poll *p = new_poll(s, op);
-  if (!p)
-    return;
-  p->node = node;
-  p->walked = walked;
-  p->keys = dlk_value_list();
-  p->sending = true;
-  list_from(p, at + 2, op->text_len > 2 ? op->text_len - 2 : 0);
-  p->sending = false;
-  look(p);
 }

@@ -5,7 +5,6 @@
 #include "store/redlock/node.h"
 
 void dlk_redlock_poll(struct dlk_redlock *s, struct dlk_op *op);
-void dlk_redlock_list(struct dlk_redlock *s, struct dlk_op *op);
 void dlk_redlock_poll_cancel(struct dlk_op *op);
 void dlk_redlock_polls_stop(struct dlk_redlock *s);
 void dlk_redlock_polls_free(struct dlk_redlock *s);

@@ -96,8 +96,6 @@ static void submit(void *store, struct dlk_op *op) {
     s->host->done(s->host, op, &err);
   else if (op->kind == DLK_OP_ACQUIRE || op->kind == DLK_OP_ATTACH)
     dlk_redlock_acquire(s, op);
-  else if (op->kind == DLK_OP_LIST)
-    dlk_redlock_list(s, op);
   else
     dlk_redlock_poll(s, op);
 }

@@ -132,7 +132,7 @@ static bool cursor(struct dlk_redis_try *t) {
   size_t id = at ? op->text_len - len - 1 : 0;
   if (len < 2 || len > 20 || /* a larger number is none */
       (op->text[0] != 'k' && op->text[0] != 'q') ||
-      strspn(op->text + 1, "0123456789") != len - 1 ||
+      strspn(op->text + 1, "0123456789") < len - 1 ||
       id != (routed ? sizeof t->list.node - 1 : 0) || routed != (at != NULL))
     return false;
   memcpy(t->list.cursor, op->text, len);

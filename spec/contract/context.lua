@@ -14,6 +14,10 @@ context.__index = context
 
 local RUN = ("ct%d"):format(uv.os_getpid())
 
+-- Of each one connection leads to the server, so a proxy may stand between.
+local ON_NETWORK = { redis = true, zookeeper = true, etcd = true, consul = true,
+  postgres = true, mysql = true }
+
 local SESSION = 10 -- seconds: longer than a machine stands still
 
 --- host: where it is run, by default in plain Lua.
@@ -21,6 +25,7 @@ function context.new(subject, host)
   host = host or hosts[1]
   local self = { subject = subject, host = host, count = 0, stores = {},
     peers = {} }
+  self.on_network = ON_NETWORK[subject.name]
   subject.url() -- its server starts now
   self.prefix = RUN .. subject.name:gsub("%W", "") .. host.name
   return setmetatable(self, context)

@@ -2,6 +2,7 @@
 
 local assert = require "luassert"
 local lockable = require "dlock.lockable"
+local proxy = require "spec.support.proxy"
 
 local function code_of(_, _, code)
   return code
@@ -499,6 +500,41 @@ return function(t, it, timed)
     assert.is_true(code == "cancelled" or code == "closed", message)
     t:expect_nothing_left()
   end)
+
+  if t.host.blocks and t.on_network then
+    it("an outage, which ends no wait for a latch or at a barrier", function()
+      local p = proxy.start(t.subject.url())
+      local store, key, peer = t:open(), t:key(), t:peer()
+      local latch = assert(store:latch(key .. "l", 1))
+      local barrier = assert(store:barrier(key, 2))
+      peer:run("far = assert(dlock.open { url = '%s', io_timeout = 1 })"
+        .. " l = assert(far:latch('%s', 1)) b = assert(far:barrier('%s', 2))",
+        p.url, key .. "l", key)
+      local function outage()
+        p:refuse(true)
+        p:reset()
+        t:sleep(2.5) -- longer than an answer may take
+        p:refuse(false)
+      end
+      peer:start("return l:wait(60)")
+      t:eventually("answers", function() return p:stats().down > 0 end)
+      outage()
+      assert.is_true(latch:count_down())
+      assert.are.equal("true", (peer:finish(60)))
+      peer:start("return b:enter(60)")
+      come(store, key, 1)
+      outage()
+      assert.is_true(barrier:enter(60))
+      assert.are.equal("true", (peer:finish(60)))
+      peer:start("return b:leave(60)")
+      come(store, key, 1)
+      outage()
+      assert.is_true(barrier:leave(60))
+      assert.are.equal("true", (peer:finish(60)))
+      p:stop()
+      sweep(store, key .. "l")
+    end)
+  end
 
   it("latches that cannot be", function()
     local store, key = t:open(), t:key()

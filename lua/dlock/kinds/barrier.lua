@@ -105,8 +105,9 @@ local function look(state, f)
   return { v = ours, waiting = #list, passes = passes }
 end
 
--- Until key has another first holder than `found` shows, or a BEAT; in between
--- looks in vain a lease of ours gives pauses that grow.
+-- Until key has another first holder than `found` shows, or a BEAT, in which
+-- the server may come back; in between looks in vain a lease of ours gives
+-- pauses that grow.
 local function await(state, key, found, deadline, ours, vain)
   local first = holders(found)[1]
   local left = math.min(deadline - core.now(), BEAT)
@@ -114,9 +115,9 @@ local function await(state, key, found, deadline, ours, vain)
     first and (first.fence or first.hold or -1) or 0, math.max(left, 0))
   if code == "timeout" then
     return 0
-  elseif code then
+  elseif code and code ~= "unavailable" then
     return nil, message, code
-  elseif vain > 0 then
+  elseif code or vain > 0 then
     ours:wait_lost(math.min(PAUSE * 2 ^ (vain - 1), LONGEST_PAUSE,
       math.max(deadline - core.now(), 0)))
   end
@@ -128,22 +129,27 @@ local function lost(state)
     :format(text.quote(state.key)))
 end
 
+-- Whether this failure of a look ends the wait.
+local function ends(code, deadline)
+  return code and (code ~= "unavailable" or core.now() >= deadline)
+end
+
 -- The v of a pass that lets member in.
 local function wait_for_all(state, member, deadline, timeout)
   local vain = 0
   while member:held() do
     local seen, message, code = look(state, member.fence)
-    if not seen then
+    if ends(code, deadline) then
       return nil, message, code
-    elseif seen.v then
+    elseif seen and seen.v then
       return seen.v
-    elseif core.now() >= deadline then
+    elseif seen and core.now() >= deadline then
       return fail("timeout", ("%d of %d were at the barrier %s after %s s")
         :format(seen.waiting, state.n, text.quote(state.key),
         text.number(timeout)))
     end
-    vain, message, code = await(state, state.passes.key, seen.passes, deadline,
-      member, vain)
+    vain, message, code = await(state, state.passes.key, seen and seen.passes,
+      deadline, member, vain)
     if not vain then return nil, message, code end
   end
   return lost(state)
@@ -188,14 +194,20 @@ end
 
 local function get_in(entry, deadline, timeout)
   local state, member = entry.state, entry.member
-  local v, message, code = wait_for_all(state, member, deadline, timeout)
-  if not v then return nil, message, code end
-  local pass
-  pass, message, code = hold(state.passes, false,
-    { value = ("%.0f"):format(v) })
-  if not pass then return nil, message, code end
-  state.member, state.pass, state.v = member, pass, v
-  return true
+  while true do
+    local v, message, code = wait_for_all(state, member, deadline, timeout)
+    if not v then return nil, message, code end
+    local pass
+    pass, message, code = hold(state.passes, false,
+      { value = ("%.0f"):format(v) })
+    if pass then
+      state.member, state.pass, state.v = member, pass, v
+      return true
+    elseif ends(code, deadline) then
+      return nil, message, code
+    end
+    member:wait_lost(LONGEST_PAUSE)
+  end
 end
 
 -- What the function said that with.run ran, whatever became of the lease.
@@ -249,11 +261,11 @@ local function wait_for_none(pass, state, v, deadline, timeout)
   local vain = 0
   while pass:held() do
     local found, message, code = inspect(state, state.key)
-    if code then return nil, message, code end
+    if ends(code, deadline) then return nil, message, code end
     local list = read_members(found, 0)
-    if not list[1] or list[1] > v then
+    if not code and (not list[1] or list[1] > v) then
       return true
-    elseif core.now() >= deadline then
+    elseif not code and core.now() >= deadline then
       return fail("timeout", ("others are still in the barrier %s after %s s")
         :format(text.quote(state.key), text.number(timeout)))
     end

@@ -75,9 +75,9 @@ local function missing(state)
 end
 
 -- A hold that stays for the latch's ttl when it is given up.
-local function keep(state, from, value)
+local function keep(state, from, value, wait)
   local lease, message, code = lockable.acquire(from, { value = value,
-    min_hold = state.ttl, renew = true, max_hold = math.huge }, true)
+    min_hold = state.ttl, renew = true, max_hold = math.huge }, wait)
   if not lease then return nil, message, code end
   lease:release() -- whatever it says: I1
   return true
@@ -90,7 +90,7 @@ local function look(state)
     return left, marked, code
   elseif not marked then
     local message
-    marked, message, code = keep(state, state.marks, "")
+    marked, message, code = keep(state, state.marks, "", false)
     if not marked then return nil, message, code end
   end
   return left
@@ -99,7 +99,7 @@ end
 -- A token that nobody else has, or that of a count that may have been made.
 local function count(state)
   local token = table.remove(state.unknown) or core.token()
-  local done, message, code = keep(state, state.counts, token)
+  local done, message, code = keep(state, state.counts, token, true)
   if code == "unavailable" then
     table.insert(state.unknown, token)
   elseif code == "invalid" and message:find("limit", 1, true) then
@@ -137,17 +137,22 @@ function methods:count(extra)
   return results.of(look(state))
 end
 
--- Until the mark is set, or a BEAT.
+-- Until the mark is set, or a BEAT, in which the server may come back. A
+-- failure that comes at once ends the wait.
 local function await(state, seconds, woken)
   local key = woken and state.key .. NOBODY or state.marks.key
-  local limit = woken and PAUSE or BEAT
-  local ok, message, code = lockable.ask(state, "change", key, 0,
-    math.min(seconds, limit))
-  if code and code ~= "timeout" then return nil, message, code end
+  local limit = math.min(seconds, woken and PAUSE or BEAT)
+  local start = core.now()
+  local ok, message, code = lockable.ask(state, "change", key, 0, limit)
+  if code and code ~= "timeout" and not (code == "unavailable"
+      and core.now() - start >= limit / 2) then
+    return nil, message, code
+  end
   return true, ok
 end
 
---- Returns `true` once the latch is open, else `timeout`.
+--- Returns `true` once the latch is open, else `timeout`; `unavailable` if the
+--- server is not there then.
 ---@param timeout? number seconds (the store's `timeout`)
 ---@return true|nil
 ---@return string? message
@@ -161,13 +166,12 @@ function methods:wait(timeout, extra)
   local deadline, woken = core.now() + timeout, false
   while true do
     local left, message, code = look(state)
-    if not left then
-      return nil, message, code
-    elseif left == 0 then
-      return true
-    end
     local seconds = deadline - core.now()
-    if seconds <= 0 then
+    if left == 0 then
+      return true
+    elseif not left and (code ~= "unavailable" or seconds <= 0) then
+      return nil, message, code
+    elseif seconds <= 0 then
       return fail("timeout", ("%d of %d counts were missing for the latch %s"
         .. " after %s s"):format(left, state.n, text.quote(state.key),
         text.number(timeout)))

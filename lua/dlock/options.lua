@@ -82,8 +82,7 @@ local TABLE = {
   db = { where = "open", own = true, type = "number", min = 0, max = 99999,
     integer = true },
   --- Stands before each key on the server; on ZooKeeper it is a path.
-  --- Default: `dlock:` on Redis, none on files, PostgreSQL and MySQL, else
-  --- `/dlock`
+  --- Default: `dlock:` on Redis, none on files and in SQL, else `/dlock`
   prefix = { where = "open", type = "string", max_length = 256 },
   --- ZooKeeper, etcd (from 1), Consul (10 to 60): how long the locks of a dead
   --- holder stay held. Other stores ignore it.

@@ -92,6 +92,13 @@ describe("the command's settings", function()
     assert.is_nil(err:find("hush", 1, true))
   end)
 
+  it("may have any that a file may have, to be shown", function()
+    local _, out = run({ DLOCK_URL = url }, "config", "--ttl", "5",
+      "--timeout=inf")
+    assert.equal(("url = %s   # $DLOCK_URL\nttl = 5   # --ttl\n"
+      .. "timeout = inf   # --timeout\n"):format(url), out)
+  end)
+
   it("of a file that is not understood are refused, with its line", function()
     for text, problem in pairs { ["prefiks = x"] = "no setting prefiks; did you"
         .. " mean prefix%?", ["url"] = "not of the form", ["ttl = 5x"] =

@@ -193,6 +193,12 @@ describe("options", function()
     assert.has_error(function() check({ listen = true }, "dlock.open") end)
   end)
 
+  it("have each default in one line of its comment", function()
+    for line in server.read_file("docs/reference.md"):gmatch("[^\n]+") do
+      assert.is_nil(line:find("^|.*, else |"), line)
+    end
+  end)
+
   -- Each row of the tables whose first column is called so.
   local function documented(page, title)
     local names = {}

@@ -2,6 +2,7 @@
 -- and options; later ones win. A file has lines `name = value` and comments
 -- with #. An unreadable file is a mistake: without it the lock could be another
 -- store's.
+local text = require "dlock.text"
 local url = require "dlock.url"
 local values = require "dlock.cli.values"
 local words = require "dlock.cli.words"
@@ -41,10 +42,10 @@ local function read_file(path, found)
     return errno ~= ENOENT and errno ~= ENOTDIR and problem or nil
   end
   local number = 0
-  local text, why = file:read("*a")
+  local lines, why = file:read("*a")
   file:close()
-  if not text then return ("%s: %s"):format(path, why) end
-  for line in (text .. "\n"):gmatch("(.-)\r?\n") do
+  if not lines then return ("%s: %s"):format(path, why) end
+  for line in (lines .. "\n"):gmatch("(.-)\r?\n") do
     number = number + 1
     local from = ("%s:%d"):format(path, number)
     problem = read_line(line, from, found)
@@ -104,22 +105,29 @@ local function shown_url(value)
   return parsed and parsed.shown or problem
 end
 
--- A value for people, without a URL's secret.
+-- Values for people, without a URL's secret.
+local SHOWN = { url = shown_url }
+
+function SHOWN.listen(value)
+  return value[1] and shown_url(value[1]) or "off"
+end
+
+function SHOWN.nodes(value)
+  local urls = {}
+  for i, one in ipairs(value) do urls[i] = shown_url(one) end
+  return table.concat(urls, ",")
+end
+
 local function shown(name, setting)
-  if name == "url" then
-    return shown_url(setting.value)
-  elseif name == "listen" then
-    return setting.value[1] and shown_url(setting.value[1]) or "off"
-  elseif name == "nodes" then
-    local urls = {}
-    for i, one in ipairs(setting.value) do urls[i] = shown_url(one) end
-    return table.concat(urls, ",")
+  local value = setting.value
+  if SHOWN[name] then
+    return SHOWN[name](value)
   elseif setting.given then
     return setting.given
-  end
-  local value = setting.value
-  if type(value) ~= "table" then
-    return value == math.huge and "inf" or tostring(value)
+  elseif type(value) == "number" then
+    return value == math.huge and "inf" or text.number(value)
+  elseif type(value) ~= "table" then
+    return tostring(value)
   elseif words.option["--" .. name].kind == "boolean" then
     return value[1] and "yes" or "no"
   end

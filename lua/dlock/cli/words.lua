@@ -203,7 +203,8 @@ It is for an administrator, as in dlock schema postgres | psql DATABASE or
 dlock schema mysql | mysql DATABASE. A user that may create a schema, or tables
 and procedures, needs no such thing. --schema and --tables give other names.
 ]] },
-  { name = "config", usage = "", words = { 0, 0 }, options = "json",
+  { name = "config", usage = "", words = { 0, 0 },
+    options = "json ttl timeout",
     help = "print the settings that count, and where each stands" },
 }
 

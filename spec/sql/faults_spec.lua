@@ -297,6 +297,26 @@ local function cases(db)
       assert(lease:release())
     end)
 
+  it("an extension without an answer is no step of the server's clock",
+    function()
+      local told = {}
+      local store, k = through { io_timeout = 0.5, on_event = function(event)
+        told[event.kind] = true
+      end }, key()
+      local lease = assert(store:lock(k, { ttl = 6 }))
+      between:hold("down")
+      assert.are.equal("unavailable", code_of(lease:extend(60)))
+      between:release("down")
+      local renewed = store:stats().renewed
+      db.eventually(store, "a renewal", function()
+        return store:stats().renewed > renewed
+      end)
+      assert.is_true(tonumber(db.ask("SELECT count(*) FROM {key} WHERE id = $"
+        .. " AND until > {now} + INTERVAL '30' SECOND", k)) == 1)
+      assert.is_nil(told.clock)
+      assert(lease:release())
+    end)
+
   it("a break, a revoke, a guarded write: unavailable, not repeated",
     function()
       local store, k = through { io_timeout = 5 }, key()

@@ -1,8 +1,11 @@
 -- Both databases' stores on servers of their own: who makes the tables, what
 -- outlives a restart, what is forgotten.
 
+local clock = require "spec.support.clock"
 local common = require "spec.sql.common"
 local process = require "spec.support.process"
+local postgres = require "spec.support.postgres"
+local support = require "spec.support.server"
 local steady = require "spec.support.steady"
 local uv = require "luv"
 
@@ -23,6 +26,14 @@ local SERVERS = {
     finish = "KILL %s",
   },
 }
+
+-- The server may run as a user of its own.
+local function let_in(dir)
+  postgres.let_in(dir)
+  for _, name in ipairs { "clock", "clock.so" } do
+    assert(uv.fs_chmod(dir .. "/" .. name, 420)) -- 0644
+  end
+end
 
 ---@param db table of spec.sql.common
 local function cases(db)
@@ -48,6 +59,12 @@ local function cases(db)
     end }
     for name, value in pairs(opts or {}) do wanted[name] = value end
     return open(wanted)
+  end
+
+  local function heard(kind)
+    for _, one in ipairs(events) do
+      if one == kind then return true end
+    end
   end
 
   local function rows(k)
@@ -150,6 +167,28 @@ local function cases(db)
       uv.sleep(1000)
       server:resume()
       assert(other:lock(k, { timeout = 20 })):release()
+    end)
+
+  it("whose clock steps: told if it went back; if forth, a hold is lost",
+    function()
+      local dir = support.new_dir()
+      local servers_clock = clock.new(dir)
+      let_in(dir)
+      start { clock = servers_clock }
+      local store, k = connect(), key()
+      local lease = assert(store:lock(k, { ttl = 1.5 }))
+      servers_clock:step(-3600)
+      db.eventually(store, "it is told", function() return heard "clock" end)
+      assert.is_true(lease:held())
+      assert(lease:release())
+      lease = assert(store:lock(k, { ttl = 1.5 }))
+      local stepped = lease.fence
+      servers_clock:step(7200)
+      local next_one = assert(connect():lock(k, { timeout = 10 }))
+      assert.is_true(next_one.fence > stepped)
+      db.eventually(store, "it is lost", function() return heard "lost" end)
+      assert.is_false(lease:held())
+      assert(next_one:release())
     end)
 
   it("that ends connections: the next call has another one", function()

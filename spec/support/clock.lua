@@ -80,6 +80,15 @@ function clock.new(dir)
   return self
 end
 
+--- The command of a program that goes by it, or by the machine's (nil).
+function clock.under(one, command)
+  if not one then return command end
+  local all = { "env" }
+  for name, value in pairs(one.env) do all[#all + 1] = name .. "=" .. value end
+  for _, word in ipairs(command) do all[#all + 1] = word end
+  return all
+end
+
 --- Moves it, forth or (negative) back, by whole seconds.
 function clock:step(seconds)
   self.ahead = self.ahead + seconds

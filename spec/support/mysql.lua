@@ -9,6 +9,7 @@
 -- `dlock` is the specs' user, and has a database of that name; `root` needs no
 -- password on the socket. Nothing of this machine's own server is read.
 
+local clock = require "spec.support.clock"
 local loop = require "spec.support.loop"
 local process = require "spec.support.process"
 local server = require "spec.support.server"
@@ -95,9 +96,9 @@ end
 
 local function launch(self)
   local log
-  self.server, log = server.spawn({ program "mariadbd",
-    "--defaults-file=" .. self.dir .. "/conf" }, self.dir .. "/mysql.log",
-    is_ready, 60)
+  self.server, log = server.spawn(clock.under(self.opts.clock, {
+    program "mariadbd", "--defaults-file=" .. self.dir .. "/conf" }),
+    self.dir .. "/mysql.log", is_ready, 60)
   self.pid = self.server and self.server.pid
   return self.server and self, log
 end
@@ -124,7 +125,7 @@ end
 
 --- Starts a server, from which the user `replica` may replicate. opts: tls
 --- (certificates), binlog (writes one, in that format), max_connections (100),
---- conf (lines of its file).
+--- conf (lines of its file), clock (one of spec.support.clock).
 function mysql.start(opts)
   return server.retry(function() return start(opts or {}) end)
 end

@@ -10,6 +10,7 @@
 -- has made. `dlock` is the specs' user, and has a database of that name;
 -- `postgres` is the superuser, and needs no password on this machine.
 
+local clock = require "spec.support.clock"
 local loop = require "spec.support.loop"
 local members = require "spec.support.members"
 local process = require "spec.support.process"
@@ -170,7 +171,8 @@ local function add(self, opts)
   }, member)
   one.unix = ("postgres+unix://dlock:%s@%s/.s.PGSQL.%d/dlock"):format(
     postgres.password, one.socket, port)
-  one.cmd = as_user { postgres.program "postgres", "-D", one.data }
+  one.cmd = as_user(clock.under(opts.clock, { postgres.program "postgres",
+    "-D", one.data }))
   give(one.data)
   self[i] = one
   return one
@@ -242,7 +244,8 @@ end
 --- Starts a primary. opts: standbys (so many that follow it), synchronous (a
 --- commit waits for one of them), bouncer (PgBouncer by transactions, in
 --- self.bouncer; pool_size), tls (certificates), certificate (asks for the
---- client's), max_connections (100), conf, hba (lines of these files).
+--- client's), max_connections (100), conf, hba (lines of these files), clock
+--- (of spec.support.clock; its folder lets all in).
 function postgres.start(opts)
   return server.retry(function() return start_all(opts or {}) end)
 end

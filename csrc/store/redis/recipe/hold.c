@@ -18,29 +18,20 @@
 
 #include <hiredis/hiredis.h>
 
-#include "net/event.h"
+#include "store/kit/clock.h"
 #include "store/redis/op/orphan.h"
 #include "store/redis/wire/codec.h"
 #include "store/redis/wire/reply.h"
 
-/* Reports, once a minute, a hold that had another time left on the server than
- * we count. Another server process may lack the last extension, and then says
- * nothing about clocks. */
+/* Another server process may lack the last extension, and then says nothing
+ * about clocks. */
 static void compare_clocks(struct dlk_redis *s, const struct dlk_redis_hold *h,
                            int64_t ttl, int64_t left) {
   int64_t now = dlk_redis_now(s);
   int64_t at_least = h->server_min_end - now, asked = h->server_max_end - now;
-  int64_t at_most = ttl > asked ? ttl : asked;
-  bool fits = left >= at_least - DLK_SEC && left <= at_most + DLK_SEC;
-  bool warned = s->clock_warned && now - s->clock_warned < 60 * DLK_SEC;
-  bool lacks = h->extended && h->server_epoch != s->link->moves;
-  if (fits || warned || lacks)
-    return;
-  s->clock_warned = now;
-  dlk_net_event(s->host, &s->conf, "clock",
-                "the server's clock stepped: a lock had %lld ms left there, "
-                "at least %lld ms by ours; locks may end early or late",
-                (long long)(left / DLK_MS), (long long)(at_least / DLK_MS));
+  if (!h->extended || h->server_epoch == s->link->moves)
+    dlk_clock_compare(s->host, s->conf.shown, &s->clock_warned, left, at_least,
+                      ttl > asked ? ttl : asked);
 }
 
 int64_t dlk_redis_held_ms(struct dlk_redis *s, const struct dlk_redis_hold *h) {

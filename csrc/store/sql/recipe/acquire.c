@@ -118,6 +118,7 @@ static void granted(struct dlk_sql_try *t, const struct dlk_sql_call *call) {
   lease->claim = 0;
   h->granted = call->sent;
   h->min_end = dlk_lease_deadline(call->sent, lease->ttl);
+  h->max_end = dlk_time_add(dlk_sql_now(t->store), dlk_sql_span(h, lease->ttl));
   DLK_TRACE(dlk_sql_now(t->store), t->store->dialect->name, "grant", lease->key,
             lease->key_len, "fence %lld, token ..%02x%02x",
             (long long)lease->fence, h->token[6], h->token[7]);

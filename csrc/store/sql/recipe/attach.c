@@ -73,6 +73,7 @@ static void taken_over(struct dlk_sql_try *t, const struct dlk_sql_call *call,
   if (!t->op->renew && gone > 0)
     lease->sent -= gone;
   hold_of(t)->min_end = dlk_lease_deadline(lease->sent, lease->ttl);
+  hold_of(t)->max_end = dlk_time_add(dlk_sql_now(t->store), rest * DLK_US);
 }
 
 static void tell_asked(struct dlk_sql_try *t, const struct dlk_sql_call *call) {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "store/kit/clock.h"
 #include "store/sql/recipe/recipe.h"
 
 #define DAY_US (INT64_C(86400) * 1000000)
@@ -100,9 +101,15 @@ static void tell_asked(struct dlk_sql_try *t, const struct dlk_sql_call *call) {
     t->store->host->revoked(t->store->host, t->op->lease);
 }
 
+/* Its answer may be lost. */
 static void extend_put(struct dlk_sql_try *t, struct dlk_sql_call *call) {
-  put_hold(call, hold_of(t));
-  dlk_sql_put_span(call, dlk_sql_span(hold_of(t), t->op->ttl));
+  struct dlk_sql_hold *h = hold_of(t);
+  int64_t span = dlk_sql_span(h, t->op->ttl), now = dlk_sql_now(t->store);
+  int64_t end =
+      dlk_time_add(dlk_time_add(now, span), t->store->conf.io_timeout);
+  h->max_end = h->max_end > end ? h->max_end : end;
+  put_hold(call, h);
+  dlk_sql_put_span(call, span);
   dlk_sql_put_number(call, 1);
 }
 
@@ -114,6 +121,8 @@ static void extended(struct dlk_sql_try *t, const struct dlk_sql_call *call) {
   }
   t->op->lease->sent = call->sent;
   hold_of(t)->min_end = dlk_lease_deadline(call->sent, t->op->ttl);
+  hold_of(t)->max_end =
+      dlk_time_add(dlk_sql_now(t->store), dlk_sql_span(hold_of(t), t->op->ttl));
   dlk_sql_done(t, NULL);
 }
 
@@ -235,6 +244,18 @@ struct batch {
   struct dlk_sql_hold *holds[];
 };
 
+/* A renewal leaves a longer time as it is, so after a step back of the server's
+ * clock more is left than we count. After a step forth the hold is lost. */
+static void compare_clocks(struct dlk_sql_hold *h,
+                           const struct dlk_sql_call *call, int64_t rest) {
+  struct dlk_sql_store *s = h->store;
+  int64_t now = dlk_sql_now(s), span = dlk_sql_span(h, h->lease->ttl);
+  int64_t most = h->max_end - call->sent, end = dlk_time_add(now, span);
+  dlk_clock_compare(s->host, s->conf.shown, &s->clock_told, rest,
+                    h->min_end - now, most > span ? most : span);
+  h->max_end = h->max_end > end ? h->max_end : end;
+}
+
 static void renewal_over(struct dlk_sql_hold *h,
                          const struct dlk_sql_call *call, int64_t rest,
                          bool asked) {
@@ -250,6 +271,7 @@ static void renewal_over(struct dlk_sql_hold *h,
   } else if (rest < 0) {
     host->renew_failed(host, h->lease);
   } else {
+    compare_clocks(h, call, rest * DLK_US);
     h->min_end = dlk_lease_deadline(call->sent, h->lease->ttl);
     host->renewed(host, h->lease, call->sent);
   }

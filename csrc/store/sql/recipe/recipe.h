@@ -34,7 +34,7 @@ struct dlk_sql_store {
   struct dlk_list heeds; /* holds that ask whether they are asked for */
   struct dlk_timer heed;
   bool heeding; /* such a request is under way */
-  int64_t swept;
+  int64_t swept, clock_told;
   int renews_on; /* the other worker after one that could not connect */
   struct dlk_timer stop;
 };
@@ -49,6 +49,7 @@ struct dlk_sql_hold {
   unsigned char token[DLK_SQL_TOKEN];
   char owner[DLK_HOLDER_MAX]; /* of an attached lease that keeps it */
   int64_t granted, min_end;   /* the server keeps it so long at least */
+  int64_t max_end;            /* and no longer */
   bool renewing, broken;
   bool listens; /* counted in store->listeners */
   bool heeds;   /* `heed` is in store->heeds */

@@ -129,7 +129,7 @@ local function describe_limits(name, scheme)
         end)()
         loop.wait(20, function() return lease end)
         use_up()
-        local stop, running, failed = uv.hrtime() + 12e9, 8, nil
+        local over, running, failed = uv.hrtime() + 12e9, 8, nil
         for i = 1, 8 do
           coroutine.wrap(function()
             repeat
@@ -139,7 +139,7 @@ local function describe_limits(name, scheme)
                 local ok, why = one:release()
                 failed = failed or (not ok and why) or nil
               end
-            until failed or uv.hrtime() > stop
+            until failed or uv.hrtime() > over
             running = running - 1
           end)()
         end

@@ -96,3 +96,12 @@ void dlk_map_remove(struct dlk_map *m, struct dlk_map_node *node) {
   node->queued = false;
   m->count--;
 }
+
+void dlk_map_each(struct dlk_map *m,
+                  void (*fn)(struct dlk_map_node *node, void *arg), void *arg) {
+  for (size_t i = 0; i < m->size; i++)
+    for (struct dlk_map_node *n = m->buckets[i], *next; n; n = next) {
+      next = n->next;
+      fn(n, arg);
+    }
+}

@@ -34,5 +34,8 @@ struct dlk_map_node *dlk_map_get(const struct dlk_map *m, const char *key,
 void dlk_map_replace(struct dlk_map *m, struct dlk_map_node *old,
                      struct dlk_map_node *node, const char *key);
 void dlk_map_remove(struct dlk_map *m, struct dlk_map_node *node);
+/* Each once; fn may take out its own node. */
+void dlk_map_each(struct dlk_map *m,
+                  void (*fn)(struct dlk_map_node *node, void *arg), void *arg);
 
 #endif

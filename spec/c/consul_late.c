@@ -8,7 +8,6 @@
 
 #include "fake_servers.h"
 #include "plain.h"
-#include "store/session/consul/driver.h"
 #include "store/session/consul/link.h"
 
 #define SEEDS 500

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "fake_servers.h"
-#include "store/session/etcd/driver.h"
 #include "store/session/etcd/link.h"
 
 static struct {

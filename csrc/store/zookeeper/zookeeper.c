@@ -11,11 +11,6 @@
 #include "store/zookeeper/driver.h"
 #include "store/zookeeper/path.h"
 
-static enum dlk_code fail(struct dlk_error *err, enum dlk_code code,
-                          const struct dlk_conf *conf, const char *why) {
-  return dlk_error_set(err, code, "'%s': %s", conf->shown, why);
-}
-
 /* The library splits each at its last colon, so an IPv6 address has no
  * brackets. */
 static char *join_hosts(const struct dlk_conf *conf) {
@@ -40,43 +35,42 @@ static enum dlk_code check_user(const struct dlk_conf *conf,
                                 struct dlk_error *err) {
   const char *acl = dlk_option_text(&conf->options, "acl");
   if ((conf->username == NULL) != (conf->password == NULL))
-    return fail(err, DLK_INVALID, conf,
-                "needs both a username and a password, or neither");
+    return dlk_ss_refuse(err, DLK_INVALID, conf,
+                         "needs both a username and a password, or neither");
   if (conf->username && strchr(conf->username, ':'))
-    return fail(err, DLK_INVALID, conf, "a username has no ':' in it");
+    return dlk_ss_refuse(err, DLK_INVALID, conf, "a username has no ':' in it");
   if (acl && strcmp(acl, "creator") == 0 && !conf->username)
-    return fail(err, DLK_INVALID, conf,
-                "acl = \"creator\" needs a username and a password, so that "
-                "there is a creator; or leave it out");
+    return dlk_ss_refuse(
+        err, DLK_INVALID, conf,
+        "acl = \"creator\" needs a username and a password, so that "
+        "there is a creator; or leave it out");
   if (dlk_option_number(&conf->options, "sasl", 0) != 0)
-    return fail(err, DLK_UNSUPPORTED, conf,
-                "there is no SASL: the ZooKeeper client library is built "
-                "without; use username and password (digest)");
+    return dlk_ss_refuse(
+        err, DLK_UNSUPPORTED, conf,
+        "there is no SASL: the ZooKeeper client library is built "
+        "without; use username and password (digest)");
   return DLK_OK;
-}
-
-static const char *prefix(const char *given) {
-  return given && *given ? given : "/dlock";
 }
 
 static enum dlk_code check(const struct dlk_conf *conf, const char *path,
                            struct dlk_error *err) {
   if (strcmp(conf->scheme, "zookeepers") == 0)
-    return fail(err, DLK_UNSUPPORTED, conf,
-                "this ZooKeeper client library has no TLS; use zookeeper://");
+    return dlk_ss_refuse(
+        err, DLK_UNSUPPORTED, conf,
+        "this ZooKeeper client library has no TLS; use zookeeper://");
   if (conf->host_count == 0)
-    return fail(err, DLK_INVALID, conf, "names no server");
+    return dlk_ss_refuse(err, DLK_INVALID, conf, "names no server");
   if (!dlk_zk_path_ok(path))
-    return fail(err, DLK_INVALID, conf,
-                "the path is no ZooKeeper path, such as /app");
+    return dlk_ss_refuse(err, DLK_INVALID, conf,
+                         "the path is no ZooKeeper path, such as /app");
   if (!dlk_zk_path_ok(conf->prefix))
-    return fail(err, DLK_INVALID, conf,
-                "the prefix is no ZooKeeper path, such as /dlock");
+    return dlk_ss_refuse(err, DLK_INVALID, conf,
+                         "the prefix is no ZooKeeper path, such as /dlock");
   static const char *const known[] = {"session_timeout", "acl", "sasl", NULL};
   int64_t timeout = session_timeout(conf);
   if (timeout < 100 * DLK_MS || timeout > 86400 * DLK_SEC)
-    return fail(err, DLK_INVALID, conf,
-                "session_timeout must be from 0.1 to 86400 seconds");
+    return dlk_ss_refuse(err, DLK_INVALID, conf,
+                         "session_timeout must be from 0.1 to 86400 seconds");
   enum dlk_code code = check_user(conf, err);
   return code == DLK_OK
              ? dlk_option_check(&conf->options, known, conf->shown, err)
@@ -106,24 +100,21 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
   if (code != DLK_OK)
     return code;
   struct dlk_zk_client *client = calloc(1, sizeof *client);
-  struct dlk_buf base = {0};
-  dlk_buf_addf(&base, "%s%s", path, conf->prefix);
-  dlk_buf_add(&base, "", 1);
+  char *base = dlk_ss_base(conf);
   *out = NULL;
-  if (client && !base.failed && fill(client, conf, path))
-    *out = dlk_ss_create(host, conf, &dlk_zk_driver, client, base.data,
+  if (client && base && fill(client, conf, path))
+    *out = dlk_ss_create(host, conf, &dlk_zk_driver, client, base,
                          session_timeout(conf));
   else if (client)
     dlk_zk_driver.free_client(client);
-  dlk_buf_free(&base);
-  return *out ? DLK_OK : fail(err, DLK_UNAVAILABLE, conf, "out of memory");
+  free(base);
+  return *out ? DLK_OK
+              : dlk_ss_refuse(err, DLK_UNAVAILABLE, conf, "out of memory");
 }
 
 const struct dlk_store_type dlk_zookeeper_store = {
     .name = "zookeeper",
     .portable = false,
-    .stop_wait = DLK_STOP_WAIT,
-    .prefix = prefix,
     .create = create,
     DLK_SS_STORE,
 };

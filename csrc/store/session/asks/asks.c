@@ -76,7 +76,7 @@ static bool rides(const struct dlk_ss_ask *a, const struct dlk_ss_request *q) {
          strncmp(last->path, a->path, n) == 0 && last->path[n] == '/';
 }
 
-struct dlk_ss_ask *dlk_ss_ask_new(struct dlk_ss_asks *all,
+static struct dlk_ss_ask *new_ask(struct dlk_ss_asks *all,
                                   const struct dlk_ss_request *q,
                                   dlk_ss_answer *answer, void *who,
                                   uint32_t tag) {
@@ -102,7 +102,7 @@ struct dlk_ss_ask *dlk_ss_ask_new(struct dlk_ss_asks *all,
   return a;
 }
 
-void dlk_ss_ask_free(struct dlk_ss_ask *a) {
+static void free_ask(struct dlk_ss_ask *a) {
   dlk_list_remove(&a->link);
   a->in->type->free(a);
   free(a);
@@ -129,7 +129,7 @@ void dlk_ss_ask_told(struct dlk_ss_ask *a, const struct dlk_ss_reply *r) {
   dlk_list_remove(&a->link);
   trace(a, "answer", r->rc);
   a->answer(a->who, a->tag, r);
-  dlk_ss_ask_free(a);
+  free_ask(a);
 }
 
 /* A1. */
@@ -158,10 +158,18 @@ static void start(struct dlk_ss_ask *a) {
     a->in->type->start(a);
 }
 
-void dlk_ss_ask_add(struct dlk_ss_ask *a, bool up) {
-  dlk_list_append(&a->in->list, &a->link);
+bool dlk_ss_asks_add(struct dlk_ss_asks *all, const struct dlk_ss_request *q,
+                     dlk_ss_answer *answer, void *who, uint32_t tag, bool up) {
+  struct dlk_ss_ask *a = new_ask(all, q, answer, who, tag);
+  bool ok = a && all->type->put(a, q);
+  if (a && !ok)
+    free_ask(a);
+  if (!ok)
+    return false;
+  dlk_list_append(&all->list, &a->link);
   if (up && may_start(a))
     start(a);
+  return true;
 }
 
 /* ---- all ---- */
@@ -200,7 +208,7 @@ void dlk_ss_asks_end(struct dlk_ss_asks *all, const char *why) {
     dlk_list_remove(&a->link);
     if (!all->closed)
       a->answer(a->who, a->tag, &cut);
-    dlk_ss_ask_free(a);
+    free_ask(a);
   }
 }
 

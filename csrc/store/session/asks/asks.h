@@ -38,6 +38,8 @@ struct dlk_ss_ask {
 struct dlk_ss_asks_type {
   const char *room; /* for the trace */
   size_t size;      /* of an ask, which begins with the above */
+  /* Makes its message. False: no memory. */
+  bool (*put)(struct dlk_ss_ask *a, const struct dlk_ss_request *q);
   void (*start)(struct dlk_ss_ask *a);
   /* Reads the answer of a DONE one, and tells it (dlk_ss_ask_told). False: the
    * link is down. */
@@ -61,14 +63,10 @@ static inline struct dlk_ss_ask *dlk_ss_ask_at(struct dlk_list *l) {
   return DLK_CONTAINER(l, struct dlk_ss_ask, link);
 }
 
-/* NULL: no memory. It is not in the list yet. */
-struct dlk_ss_ask *dlk_ss_ask_new(struct dlk_ss_asks *all,
-                                  const struct dlk_ss_request *q,
-                                  dlk_ss_answer *answer, void *who,
-                                  uint32_t tag);
-/* Into the list. up: it begins, if it may. */
-void dlk_ss_ask_add(struct dlk_ss_ask *a, bool up);
-void dlk_ss_ask_free(struct dlk_ss_ask *a);
+/* Into the list. up: it begins, if it may. False: no memory. */
+bool dlk_ss_asks_add(struct dlk_ss_asks *all, const struct dlk_ss_request *q,
+                     dlk_ss_answer *answer, void *who, uint32_t tag, bool up);
+/* text: for people; it is copied. */
 void dlk_ss_ask_end(struct dlk_ss_ask *a, enum dlk_ss_rc rc, const char *text);
 /* The ask behind a create that is answered by it, as the create is; or NULL. */
 struct dlk_ss_ask *dlk_ss_ask_rider(struct dlk_ss_ask *a);

@@ -471,12 +471,6 @@ static bool tell(struct dlk_ss_ask *ask) {
   return l->state == DLK_CONSUL_UP;
 }
 
-const struct dlk_ss_asks_type dlk_consul_asks = {.room = "consul",
-                                                 .size = sizeof(struct ask),
-                                                 .start = start,
-                                                 .tell = tell,
-                                                 .free = free_ask};
-
 static void wake(struct dlk_ss_link *l) {
   if (l->state == DLK_CONSUL_UP && dlk_ss_asks_ready(&l->asks))
     l->host->timer_set(l->host, &l->soon, 0);
@@ -484,7 +478,7 @@ static void wake(struct dlk_ss_link *l) {
 
 static void on_probed(struct dlk_http_call *c) {
   struct dlk_ss_link *l = DLK_CONTAINER(c, struct dlk_ss_link, probe);
-  if (dlk_consul_silent(c)) {
+  if (c->status == 0 || c->status == 429) {
     l->narrow = l->host->now(l->host) + NARROW;
   } else if (l->state == DLK_CONSUL_UP) {
     l->asks.most++;
@@ -514,21 +508,24 @@ void dlk_consul_deliver(struct dlk_ss_link *l) {
   dlk_consul_busy(l);
 }
 
+static bool put(struct dlk_ss_ask *ask, const struct dlk_ss_request *q) {
+  of(ask)->on = DLK_CONTAINER(ask->in, struct dlk_ss_link, asks);
+  put_body(of(ask), q);
+  return !of(ask)->body.failed;
+}
+
+const struct dlk_ss_asks_type dlk_consul_asks = {.room = "consul",
+                                                 .size = sizeof(struct ask),
+                                                 .put = put,
+                                                 .start = start,
+                                                 .tell = tell,
+                                                 .free = free_ask};
+
 bool dlk_consul_send(struct dlk_ss_link *l, const struct dlk_ss_request *q,
                      dlk_ss_answer *answer, void *who, uint32_t tag) {
   bool up = l->state == DLK_CONSUL_UP;
-  struct dlk_ss_ask *ask =
-      up || l->cut ? dlk_ss_ask_new(&l->asks, q, answer, who, tag) : NULL;
-  if (!ask)
+  if ((!up && !l->cut) || !dlk_ss_asks_add(&l->asks, q, answer, who, tag, up))
     return false;
-  struct ask *a = of(ask);
-  a->on = l;
-  put_body(a, q);
-  if (a->body.failed) {
-    dlk_ss_ask_free(ask);
-    return false;
-  }
-  dlk_ss_ask_add(ask, up);
   wake(l);
   widen(l);
   dlk_consul_busy(l);

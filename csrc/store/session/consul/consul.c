@@ -5,18 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/session/consul/driver.h"
 #include "store/session/consul/link.h"
 #include "store/session/query/submit.h"
-
-static const char *prefix(const char *given) {
-  return given && *given ? given : "/dlock";
-}
-
-static enum dlk_code fail(struct dlk_error *err, enum dlk_code code,
-                          const struct dlk_conf *conf, const char *why) {
-  return dlk_error_set(err, code, "%s: %s", conf->shown, why);
-}
 
 /* "/a/b": as Consul's newest servers take keys. */
 static bool is_folder(const char *p) {
@@ -32,23 +22,27 @@ static enum dlk_code check(const struct dlk_conf *conf, const char *path,
   static const char *const known[] = {"session_timeout", "tls", "tls_library",
                                       NULL};
   if (conf->host_count != 1)
-    return fail(err, DLK_INVALID, conf, "names no agent");
+    return dlk_ss_refuse(err, DLK_INVALID, conf, "names no agent");
   if (!is_folder(conf->prefix) || (*path && !is_folder(path)))
-    return fail(err, DLK_INVALID, conf,
-                "a path, and a prefix, is like /dlock: letters, digits, -_.");
+    return dlk_ss_refuse(
+        err, DLK_INVALID, conf,
+        "a path, and a prefix, is like /dlock: letters, digits, -_.");
   if (timeout < DLK_SEC || timeout > 60 * DLK_SEC)
-    return fail(err, DLK_INVALID, conf,
-                "session_timeout must be from 1 to 60 seconds (10 is the least "
-                "that Consul takes, unless its session_ttl_min is less)");
+    return dlk_ss_refuse(
+        err, DLK_INVALID, conf,
+        "session_timeout must be from 1 to 60 seconds (10 is the least "
+        "that Consul takes, unless its session_ttl_min is less)");
   if (conf->username)
-    return fail(err, DLK_INVALID, conf,
-                "Consul has no users: its token is the password "
-                "(consul://:token@host)");
+    return dlk_ss_refuse(err, DLK_INVALID, conf,
+                         "Consul has no users: its token is the password "
+                         "(consul://:token@host)");
   if (conf->password && strpbrk(conf->password, "\r\n"))
-    return fail(err, DLK_INVALID, conf, "the token has a line break in it");
+    return dlk_ss_refuse(err, DLK_INVALID, conf,
+                         "the token has a line break in it");
   if (dlk_option_find(&conf->options, "tls", "key_password_file"))
-    return fail(err, DLK_UNSUPPORTED, conf,
-                "tls.key_password_file is not for Consul; use key_password");
+    return dlk_ss_refuse(
+        err, DLK_UNSUPPORTED, conf,
+        "tls.key_password_file is not for Consul; use key_password");
   return dlk_option_check(&conf->options, known, conf->shown, err);
 }
 
@@ -61,30 +55,24 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
   if (code != DLK_OK)
     return code;
   struct dlk_consul_client *client = calloc(1, sizeof *client);
-  struct dlk_buf base = {0};
   *out = NULL;
-  dlk_buf_addf(&base, "%s%s", path, conf->prefix);
-  dlk_buf_add(&base, "", 1);
   if (client) {
     client->host = host;
     client->conf = *conf;
-    client->base = base.data;
+    client->base = dlk_ss_base(conf);
     dlk_list_init(&client->links);
-    if (!base.failed && dlk_http_library())
+    if (client->base && dlk_http_library())
       *out = dlk_ss_create(host, conf, &dlk_consul_driver, client, client->base,
                            timeout);
     else
       dlk_consul_driver.free_client(client);
-  } else {
-    dlk_buf_free(&base);
   }
-  return *out ? DLK_OK : fail(err, DLK_UNAVAILABLE, conf, "out of memory");
+  return *out ? DLK_OK
+              : dlk_ss_refuse(err, DLK_UNAVAILABLE, conf, "out of memory");
 }
 
 const struct dlk_store_type dlk_consul_store = {
     .name = "consul",
-    .stop_wait = DLK_STOP_WAIT,
-    .prefix = prefix,
     .create = create,
     DLK_SS_STORE,
 };

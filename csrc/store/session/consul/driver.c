@@ -27,13 +27,12 @@
  *     know it. Creates and deletes renew nothing.
  * C4. `ended`, and all else that may close the link, is called from the loop.
  *     The memory stays until a post of its own. */
-#include "store/session/consul/driver.h"
+#include "store/session/consul/link.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "core/secret.h"
-#include "store/session/consul/link.h"
 
 #define PAUSE_MIN (50 * DLK_MS)
 #define PAUSE_MAX DLK_SEC

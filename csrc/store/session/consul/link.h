@@ -54,6 +54,8 @@ struct dlk_ss_link {
   size_t queries;
 };
 
+extern const struct dlk_ss_driver dlk_consul_driver; /* driver.c */
+
 /* ---- link.c ---- */
 
 void dlk_consul_busy(struct dlk_ss_link *l);

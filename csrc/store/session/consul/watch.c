@@ -313,26 +313,25 @@ bool dlk_consul_watch(struct dlk_ss_link *l, const char *path, bool folder,
   return true;
 }
 
-static void each(struct dlk_ss_link *l, void (*fn)(struct folder *f)) {
-  for (size_t i = 0; i < l->folders.size; i++) {
-    struct dlk_map_node *n = l->folders.buckets[i];
-    while (n) {
-      struct dlk_map_node *next = n->next;
-      fn(DLK_CONTAINER(n, struct folder, node));
-      n = next;
-    }
-  }
-}
-
-static void begin(struct folder *f) {
+static void begin(struct dlk_map_node *n, void *arg) {
+  struct folder *f = DLK_CONTAINER(n, struct folder, node);
+  (void)arg;
   f->index = 0;
   line_up(f);
 }
 
 void dlk_consul_watches_renew(struct dlk_ss_link *l) {
-  each(l, begin);
+  dlk_map_each(&l->folders, begin, NULL);
+}
+
+static void end(struct dlk_map_node *n, void *all) {
+  struct folder *f = DLK_CONTAINER(n, struct folder, node);
+  if (all)
+    free_folder(f);
+  else
+    stop(f);
 }
 
 void dlk_consul_watches_end(struct dlk_ss_link *l, bool all) {
-  each(l, all ? free_folder : stop);
+  dlk_map_each(&l->folders, end, all ? l : NULL);
 }

@@ -514,12 +514,6 @@ static bool tell(struct dlk_ss_ask *ask) {
   return ok && !l->closed;
 }
 
-const struct dlk_ss_asks_type dlk_etcd_asks = {.room = "etcd",
-                                               .size = sizeof(struct ask),
-                                               .start = start,
-                                               .tell = tell,
-                                               .free = free_ask};
-
 bool dlk_etcd_deliver(struct dlk_ss_link *l) {
   dlk_ss_asks_deliver(&l->asks);
   dlk_etcd_link_busy(l);
@@ -548,15 +542,9 @@ static void set_keeper(struct ask *a, const struct dlk_ss_request *q) {
   a->keep = ms > 0 ? ms / 1000 + 1 : 1;
 }
 
-bool dlk_etcd_send(struct dlk_ss_link *l, const struct dlk_ss_request *q,
-                   dlk_ss_answer *answer, void *who, uint32_t tag) {
-  bool up = l->up && !l->closed;
-  struct dlk_ss_ask *ask =
-      up ? dlk_ss_ask_new(&l->asks, q, answer, who, tag) : NULL;
-  if (!ask)
-    return false;
+static bool put(struct dlk_ss_ask *ask, const struct dlk_ss_request *q) {
   struct ask *a = of(ask);
-  a->on = l;
+  a->on = DLK_CONTAINER(ask->in, struct dlk_ss_link, asks);
   a->ranges = ask->rides;
   ask->at_once |= q->verb == DLK_SS_CLOCK;
   dlk_list_init(&a->call.link);
@@ -566,11 +554,21 @@ bool dlk_etcd_send(struct dlk_ss_link *l, const struct dlk_ss_request *q,
     set_keeper(a, q);
   if (!ask->at_once)
     put_body(a, q);
-  if (a->body.failed) {
-    dlk_ss_ask_free(ask);
+  return !a->body.failed;
+}
+
+const struct dlk_ss_asks_type dlk_etcd_asks = {.room = "etcd",
+                                               .size = sizeof(struct ask),
+                                               .put = put,
+                                               .start = start,
+                                               .tell = tell,
+                                               .free = free_ask};
+
+bool dlk_etcd_send(struct dlk_ss_link *l, const struct dlk_ss_request *q,
+                   dlk_ss_answer *answer, void *who, uint32_t tag) {
+  if (!l->up || l->closed ||
+      !dlk_ss_asks_add(&l->asks, q, answer, who, tag, true))
     return false;
-  }
-  dlk_ss_ask_add(ask, true);
   dlk_etcd_link_wake(l);
   dlk_etcd_link_busy(l);
   return true;

@@ -16,7 +16,7 @@
  *     are no older than any answer of before.
  * E3. `ended`, and all else that may close the link, is called from the loop.
  *     The memory stays until a post of its own. */
-#include "store/session/etcd/driver.h"
+#include "store/session/etcd/link.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -24,7 +24,6 @@
 
 #include "core/secret.h"
 #include "net/event.h"
-#include "store/session/etcd/link.h"
 #include "store/session/etcd/proof.h"
 
 static struct dlk_ss_link *of(struct dlk_grpc *g) {

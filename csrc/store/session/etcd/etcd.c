@@ -5,20 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/session/etcd/driver.h"
 #include "store/session/etcd/link.h"
 #include "store/session/query/submit.h"
 
 #define PORT 2379
-
-static const char *prefix(const char *given) {
-  return given && *given ? given : "/dlock";
-}
-
-static enum dlk_code fail(struct dlk_error *err, enum dlk_code code,
-                          const struct dlk_conf *conf, const char *why) {
-  return dlk_error_set(err, code, "%s: %s", conf->shown, why);
-}
 
 /* "/a/b" */
 static bool is_folder(const char *p) {
@@ -31,32 +21,27 @@ static enum dlk_code check(const struct dlk_conf *conf, int64_t timeout,
   static const char *const known[] = {"session_timeout", "tls", "tls_library",
                                       NULL};
   if (conf->host_count == 0)
-    return fail(err, DLK_INVALID, conf, "names no server");
+    return dlk_ss_refuse(err, DLK_INVALID, conf, "names no server");
   if (!is_folder(conf->prefix))
-    return fail(err, DLK_INVALID, conf, "a prefix is like /dlock");
+    return dlk_ss_refuse(err, DLK_INVALID, conf, "a prefix is like /dlock");
   if (timeout < DLK_SEC || timeout > 86400 * DLK_SEC)
-    return fail(err, DLK_INVALID, conf,
-                "session_timeout must be from 1 to 86400 seconds");
+    return dlk_ss_refuse(err, DLK_INVALID, conf,
+                         "session_timeout must be from 1 to 86400 seconds");
   if (conf->password && !conf->username)
-    return fail(err, DLK_INVALID, conf, "a password needs a username");
+    return dlk_ss_refuse(err, DLK_INVALID, conf, "a password needs a username");
   return dlk_option_check(&conf->options, known, conf->shown, err);
 }
 
 static bool fill(struct dlk_etcd_client *client) {
   const struct dlk_conf *conf = &client->conf;
-  struct dlk_buf base = {0};
-  const char *path =
-      conf->path && strcmp(conf->path, "/") != 0 ? conf->path : "";
-  dlk_buf_addf(&base, "%s%s", path, conf->prefix);
-  dlk_buf_add(&base, "", 1);
-  client->base = base.data;
+  client->base = dlk_ss_base(conf);
   client->members = calloc(conf->host_count, sizeof *client->members);
   for (size_t i = 0; client->members && i < conf->host_count; i++)
     client->members[i] = (struct dlk_net_address){
         .host = conf->hosts[i].host,
         .port = conf->hosts[i].port ? conf->hosts[i].port : PORT,
         .tls = client->tls};
-  return !base.failed && client->members;
+  return client->base && client->members;
 }
 
 static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
@@ -84,14 +69,13 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
   } else {
     dlk_net_tls_free(tls);
   }
-  return *out ? DLK_OK : fail(err, DLK_UNAVAILABLE, conf, "out of memory");
+  return *out ? DLK_OK
+              : dlk_ss_refuse(err, DLK_UNAVAILABLE, conf, "out of memory");
 }
 
 const struct dlk_store_type dlk_etcd_store = {
     .name = "etcd",
     .portable = true,
-    .stop_wait = DLK_STOP_WAIT,
-    .prefix = prefix,
     .create = create,
     DLK_SS_STORE,
 };

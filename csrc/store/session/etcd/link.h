@@ -44,6 +44,8 @@ struct dlk_ss_link {
   int64_t last_watch;
 };
 
+extern const struct dlk_ss_driver dlk_etcd_driver; /* driver.c */
+
 /* ---- link.c ---- */
 
 /* The session is over; nothing of l may be used afterwards. */

@@ -100,36 +100,25 @@ bool dlk_etcd_watch_path(struct dlk_ss_link *l, const char *path, bool folder,
   return false;
 }
 
-static void each(struct dlk_ss_link *l,
-                 void (*fn)(struct dlk_ss_link *, struct watch *)) {
-  for (size_t i = 0; i < l->watches.size; i++) {
-    struct dlk_map_node *n = l->watches.buckets[i];
-    while (n) {
-      struct dlk_map_node *next = n->next;
-      fn(l, DLK_CONTAINER(n, struct watch, node));
-      n = next;
-    }
-  }
-}
-
-static void renew(struct dlk_ss_link *l, struct watch *w) {
-  if (!ask(l, w))
+static void renew(struct dlk_map_node *n, void *link) {
+  struct dlk_ss_link *l = link;
+  if (!ask(l, DLK_CONTAINER(n, struct watch, node)))
     l->watcher.out.failed = true;
 }
 
 void dlk_etcd_watches_renew(struct dlk_ss_link *l) {
   if (l->watches.count == 0)
     return;
-  each(l, renew);
+  dlk_map_each(&l->watches, renew, l);
   if (l->watcher.out.failed || !l->watcher.on)
     dlk_net_conn_lost(&l->grpc.net, "out of memory");
 }
 
-static void drop(struct dlk_ss_link *l, struct watch *w) {
-  dlk_map_remove(&l->watches, &w->node);
-  free(w);
+static void drop(struct dlk_map_node *n, void *link) {
+  dlk_map_remove(&((struct dlk_ss_link *)link)->watches, n);
+  free(DLK_CONTAINER(n, struct watch, node));
 }
 
 void dlk_etcd_watches_end(struct dlk_ss_link *l) {
-  each(l, drop);
+  dlk_map_each(&l->watches, drop, l);
 }

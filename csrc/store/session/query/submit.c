@@ -13,6 +13,25 @@
 
 #include "store/session/query/query.h"
 
+const char *dlk_ss_prefix(const char *given) {
+  return given && *given ? given : "/dlock";
+}
+
+char *dlk_ss_base(const struct dlk_conf *conf) {
+  bool root = !conf->path || strcmp(conf->path, "/") == 0;
+  struct dlk_buf base = {0};
+  dlk_buf_addf(&base, "%s%s", root ? "" : conf->path, conf->prefix);
+  dlk_buf_add(&base, "", 1);
+  if (base.failed)
+    dlk_buf_free(&base);
+  return base.data;
+}
+
+enum dlk_code dlk_ss_refuse(struct dlk_error *err, enum dlk_code code,
+                            const struct dlk_conf *conf, const char *why) {
+  return dlk_error_set(err, code, "%s: %s", conf->shown, why);
+}
+
 void dlk_ss_destroy(void *store) {
   struct dlk_ss_store *st = store;
   st->driver->free_client(st->sessions.client);

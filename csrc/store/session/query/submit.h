@@ -4,8 +4,13 @@
 
 #include "store/session/recipe/contender.h"
 
-/* base: the folder of all locks. Owns client, even without memory for the store
- * (NULL). */
+const char *dlk_ss_prefix(const char *given);
+/* "/app/dlock", the folder of all locks. NULL: no memory. */
+char *dlk_ss_base(const struct dlk_conf *conf);
+/* An option that is no good: "etcd://host: why". */
+enum dlk_code dlk_ss_refuse(struct dlk_error *err, enum dlk_code code,
+                            const struct dlk_conf *conf, const char *why);
+/* Owns client, even without memory for the store (NULL). */
 void *dlk_ss_create(struct dlk_host *host, const struct dlk_conf *conf,
                     const struct dlk_ss_driver *driver, void *client,
                     const char *base, int64_t timeout);
@@ -19,6 +24,7 @@ void dlk_ss_destroy(void *store);
   .abi = DLK_STORE_ABI, .op_size = sizeof(struct dlk_ss_op_data),              \
   .lease_size = sizeof(struct dlk_ss_lease_data), .submit = dlk_ss_submit,     \
   .cancel = dlk_ss_cancel, .renew = dlk_ss_renew, .stop = dlk_ss_stop,         \
-  .destroy = dlk_ss_destroy
+  .destroy = dlk_ss_destroy, .prefix = dlk_ss_prefix,                          \
+  .stop_wait = DLK_STOP_WAIT
 
 #endif

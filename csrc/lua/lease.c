@@ -72,6 +72,8 @@ static const char *ended_how(const struct lease_box *box) {
   if (box->parted)
     return "detached";
   bool lost = dlk_hold_is_lost(box->hold);
+  if (box->lost || (box->release && lost))
+    return "lost"; /* said its release */
   bool given =
       is_given_up(box) ? !(box->detached && lost) : !in_child(box) && !lost;
   return given ? "released" : "lost";

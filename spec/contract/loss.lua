@@ -22,6 +22,7 @@ return function(t, it, timed)
     assert.is_truthy(message:find("^lost: .*" .. key), message)
     assert.are.equal("lost", select(3, lease:release()))
     assert.are.equal("lost", select(3, lease:extend()))
+    assert.matches(" lost$", tostring(lease)) -- the release changed nothing
     assert.is_true(next_one:held())
     assert.are.equal("busy", select(3, a:try_lock(key)))
     assert.is_true(next_one:release())

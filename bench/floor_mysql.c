@@ -8,9 +8,8 @@
  *   floor_mysql PORT PASSWORD handoff|handoff-named|handoff-row MS
  *       one of many that want the same, and hold it for MS each. Who waits for
  *       a lease asks every 10 ms. */
-#include "floor.h"
+#include "floor_sql.h"
 #include <mysql.h>
-#include <string.h>
 #include <unistd.h>
 
 static MYSQL *my;
@@ -35,7 +34,8 @@ static void take_lease(bool waits) {
     floor_sleep(10);
 }
 
-static void give_lease(void) {
+static void give_lease(bool tells) {
+  (void)tells;
   run(give);
 }
 
@@ -43,7 +43,8 @@ static void take_named(bool waits) {
   run(waits ? wait_named : try_named);
 }
 
-static void let_named_go(void) {
+static void let_named_go(bool tells) {
+  (void)tells;
   run(give_named);
 }
 
@@ -53,20 +54,18 @@ static void take_row(bool waits) {
   run(lock_row);
 }
 
-static void give_row(void) {
+static void give_row(bool tells) {
+  (void)tells;
   run("COMMIT");
 }
 
-static const struct way {
-  const char *name;
-  void (*take)(bool waits);
-  void (*give)(void);
-} ways[] = {{"pairs", take_lease, give_lease},
-            {"named", take_named, let_named_go},
-            {"row", take_row, give_row},
-            {"handoff", take_lease, give_lease},
-            {"handoff-named", take_named, let_named_go},
-            {"handoff-row", take_row, give_row}};
+static const struct floor_way ways[] = {
+    {"pairs", take_lease, give_lease},
+    {"named", take_named, let_named_go},
+    {"row", take_row, give_row},
+    {"handoff", take_lease, give_lease},
+    {"handoff-named", take_named, let_named_go},
+    {"handoff-row", take_row, give_row}};
 
 static void make_ready(bool handing) {
   char token[32], insert[128];
@@ -98,36 +97,24 @@ static void make_ready(bool handing) {
   run(insert);
 }
 
-int main(int argc, char **argv) {
-  const struct way *way = NULL;
-  bool handing = argc == 5;
-  for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
-    if (argc > 3 && strcmp(argv[3], ways[i].name) == 0)
-      way = &ways[i];
-  if (!way || handing != (strncmp(way->name, "handoff", 7) == 0)) {
-    fprintf(stderr, "usage: floor_mysql PORT PASSWORD pairs|named|row\n"
-                    "       floor_mysql PORT PASSWORD"
-                    " handoff|handoff-named|handoff-row MS\n");
-    return 64;
-  }
+static void start(char **argv, bool handing) {
   my = mysql_init(NULL);
   if (!my || !mysql_real_connect(my, "127.0.0.1", "dlock", argv[2], "dlock",
                                  (unsigned)atoi(argv[1]), NULL, 0)) {
     fprintf(stderr, "floor_mysql: %s\n", my ? mysql_error(my) : "no memory");
-    return 1;
+    exit(1);
   }
   make_ready(handing);
-  long long stop = floor_go();
-  bool in_time = true;
-  do {
-    way->take(handing);
-    if (handing)
-      in_time = floor_hold(atol(argv[4]), stop);
-    else
-      floor_pairs++;
-    way->give();
-  } while (handing ? in_time : floor_now() < stop);
-  floor_done();
-  mysql_close(my);
-  return 0;
+}
+
+int main(int argc, char **argv) {
+  static const char usage[] = "usage: floor_mysql PORT PASSWORD"
+                              " pairs|named|row\n"
+                              "       floor_mysql PORT PASSWORD"
+                              " handoff|handoff-named|handoff-row MS\n";
+  int status =
+      floor_run(ways, sizeof ways / sizeof *ways, argc, argv, 3, usage, start);
+  if (my)
+    mysql_close(my);
+  return status;
 }

@@ -7,10 +7,9 @@
  *   floor_postgres CONNINFO handoff|handoff-advisory|handoff-row MS
  *       one of many that want the same, and hold it for MS each. Who waits for
  *       a lease is woken by NOTIFY; all are, and the first one gets it. */
-#include "floor.h"
+#include "floor_sql.h"
 #include <libpq-fe.h>
 #include <poll.h>
-#include <string.h>
 #include <unistd.h>
 
 static PGconn *pg;
@@ -94,16 +93,13 @@ static void give_row(bool tells) {
   plain("COMMIT");
 }
 
-static const struct way {
-  const char *name;
-  void (*take)(bool waits);
-  void (*give)(bool tells);
-} ways[] = {{"pairs", take_lease, give_lease},
-            {"advisory", take_advisory, give_advisory},
-            {"row", take_row, give_row},
-            {"handoff", take_lease, give_lease},
-            {"handoff-advisory", take_advisory, give_advisory},
-            {"handoff-row", take_row, give_row}};
+static const struct floor_way ways[] = {
+    {"pairs", take_lease, give_lease},
+    {"advisory", take_advisory, give_advisory},
+    {"row", take_row, give_row},
+    {"handoff", take_lease, give_lease},
+    {"handoff-advisory", take_advisory, give_advisory},
+    {"handoff-row", take_row, give_row}};
 
 static void make_ready(bool handing) {
   plain("SET client_min_messages = warning");
@@ -136,35 +132,22 @@ static void make_ready(bool handing) {
     plain("LISTEN floor");
 }
 
-int main(int argc, char **argv) {
-  const struct way *way = NULL;
-  bool handing = argc == 4;
-  for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
-    if (argc > 2 && strcmp(argv[2], ways[i].name) == 0)
-      way = &ways[i];
-  if (!way || handing != (strncmp(way->name, "handoff", 7) == 0)) {
-    fprintf(stderr, "usage: floor_postgres CONNINFO pairs|advisory|row\n"
-                    "       floor_postgres CONNINFO"
-                    " handoff|handoff-advisory|handoff-row MS\n");
-    return 64;
-  }
+static void start(char **argv, bool handing) {
   pg = PQconnectdb(argv[1]);
   if (PQstatus(pg) != CONNECTION_OK) {
     fprintf(stderr, "floor_postgres: %s", PQerrorMessage(pg));
-    return 1;
+    exit(1);
   }
   make_ready(handing);
-  long long stop = floor_go();
-  bool in_time = true;
-  do {
-    way->take(handing);
-    if (handing)
-      in_time = floor_hold(atol(argv[3]), stop);
-    else
-      floor_pairs++;
-    way->give(handing);
-  } while (handing ? in_time : floor_now() < stop);
-  floor_done();
+}
+
+int main(int argc, char **argv) {
+  static const char usage[] = "usage: floor_postgres CONNINFO"
+                              " pairs|advisory|row\n"
+                              "       floor_postgres CONNINFO"
+                              " handoff|handoff-advisory|handoff-row MS\n";
+  int status =
+      floor_run(ways, sizeof ways / sizeof *ways, argc, argv, 2, usage, start);
   PQfinish(pg);
-  return 0;
+  return status;
 }

@@ -180,12 +180,6 @@ static void sync_with(struct dlk_redis_node *n) {
 
 /* ---- where a request goes ---- */
 
-static struct dlk_redis_node *any_node(const struct cluster *c) {
-  if (c->last && c->last->mapped && dlk_redis_net_stands(c->last->link))
-    return c->last;
-  return dlk_redis_nodes_any(&c->map.nodes);
-}
-
 /* NULL: no map. */
 static struct dlk_redis_node *target(const struct cluster *c,
                                      const struct dlk_redis_req *r) {
@@ -196,7 +190,7 @@ static struct dlk_redis_node *target(const struct cluster *c,
     n = dlk_redis_nodes_owner(&c->map.nodes, r->slot);
   else if (r->slot == DLK_REDIS_BY_NODE)
     n = dlk_redis_nodes_from(&c->map.nodes, r->node, false);
-  return n ? n : any_node(c);
+  return n ? n : dlk_redis_nodes_any(&c->map.nodes);
 }
 
 /* ---- a request's way ---- */
@@ -657,7 +651,6 @@ struct dlk_redis_link *dlk_redis_cluster_new(
   c->events = events;
   c->arg = arg;
   c->timer.fire = on_timer;
-  dlk_redis_map_init(&c->map);
   c->map.events = &map_events;
   dlk_net_wake_init(&c->map.nodes.wake, host);
   dlk_list_init(&c->parked);

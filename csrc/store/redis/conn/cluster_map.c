@@ -196,12 +196,9 @@ static void on_timer(struct dlk_timer *timer, int64_t at) {
 
 /* ---- life ---- */
 
-void dlk_redis_map_init(struct dlk_redis_map *m) {
-  m->timer.fire = on_timer;
-}
-
 void dlk_redis_map_start(struct dlk_redis_map *m) {
   uint16_t turn;
+  m->timer.fire = on_timer;
   dlk_redis_nodes_seed(&m->nodes);
   m->nodes.host->random(m->nodes.host, &turn, sizeof turn);
   m->turn = turn;

@@ -25,7 +25,6 @@ struct dlk_redis_map {
   struct dlk_error why;           /* of the last failed question */
 };
 
-void dlk_redis_map_init(struct dlk_redis_map *m);
 /* The first use. */
 void dlk_redis_map_start(struct dlk_redis_map *m);
 /* Nothing is asked for any more. */

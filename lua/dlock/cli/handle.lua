@@ -22,7 +22,8 @@ local function portable(store)
   if code == "unsupported" then
     message = ("unsupported: %s: a lock of this store ends with its process, so"
       .. " it has no handle; hold it for a whole script by dlock run KEY -- sh"
-      .. " SCRIPT, or use Redis, etcd, PostgreSQL or MySQL"):format(text.quote(client.shown))
+      .. " SCRIPT, or use Redis, etcd, PostgreSQL or MySQL"):format(
+      text.quote(client.shown))
   end
   return fine, message, code
 end

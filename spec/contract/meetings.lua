@@ -155,6 +155,24 @@ return function(t, it, timed)
       t:expect_nothing_left()
     end)
 
+  -- What a lost answer leaves until the store takes it back: a second permit.
+  it("a member that was granted twice, which is not two", function()
+    local store, key = t:open(), t:key()
+    local barrier = assert(store:barrier(key, 2))
+    local acquire, other = lockable.acquire, nil
+    lockable.acquire = function(...)
+      lockable.acquire = acquire
+      other = assert(acquire(...))
+      return acquire(...)
+    end
+    local ok, message, code = barrier:enter(0.3)
+    lockable.acquire = acquire
+    assert.is_nil(ok)
+    assert.are.equal("timeout", code, message)
+    assert.is_true(other:release())
+    t:expect_nothing_left()
+  end)
+
   it("a member that is killed, which has left", function()
     local store, key = t:open(), t:key()
     local barrier, peer = assert(store:barrier(key, 2)), t:peer(2)

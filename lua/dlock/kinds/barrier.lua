@@ -1,9 +1,10 @@
 -- n programs enter together and leave together, again and again.
 --
 -- A *member* holds a permit of the key, from enter to the begin of its leave; f
--- is the fence of that. Its limit never refuses, and says what n is. A *pass up
--- to v* is a hold on key:ready with the fence v as its value. A member is *in*
--- when its enter has returned, and *waits* before.
+-- is the fence of that. Its limit never refuses, and says what n is. Its value
+-- is a *token* that no other member has. A *pass up to v* is a hold on
+-- key:ready with the fence v as its value. A member is *in* when its enter has
+-- returned, and *waits* before.
 --
 --   I1  Who is in holds a pass up to a v >= f, from before its enter returns to
 --       the end of its leave.
@@ -15,6 +16,8 @@
 --       stands for one hold, so one that it saw twice was a member all the
 --       time. One that was in when the passes were read had a pass (I1), and is
 --       not counted: its f is not above all passes.
+--       A lost answer may leave a second permit of a member for a while: of one
+--       token the largest fence is counted.
 --   I4  A slow one gets in although others leave: these keep their passes until
 --       there is no member with f <= v.
 --   I5  Rounds do not mix: who comes after n were counted has a fence above v,
@@ -27,8 +30,8 @@
 -- - A time-out of enter crosses n being there: the others are in, and it is out
 --   as if it had left at once.
 -- - The answer that tells a member its f is lost, and the store takes it back
---   and grants another one (Redis, PostgreSQL, MySQL). Who counted the first is
---   in; this member waits on.
+--   and grants another one (Redis, PostgreSQL, MySQL). Who counted the first
+--   before there was the second is in; this member waits on.
 -- - A stale answer shows too few: there is another look in a BEAT.
 local core = require "dlock.core"
 local class = require "dlock.class"
@@ -72,15 +75,17 @@ local function read_passes(found, f)
   return ours, past
 end
 
--- The fences above `past`, by size; known: only those in it.
+-- The fences above `past`, by size, one a token; known: only those in it.
 local function read_members(found, past, known)
-  local list = {}
+  local of_token = {}
   for _, holder in ipairs(holders(found)) do
-    local f = holder.fence
+    local f, token = holder.fence, holder.value or holder
     if f and f > past and not (known and not known[f]) then
-      list[#list + 1] = f
+      of_token[token] = math.max(of_token[token] or 0, f)
     end
   end
+  local list = {}
+  for _, f in pairs(of_token) do list[#list + 1] = f end
   table.sort(list)
   return list
 end
@@ -162,7 +167,8 @@ local function hold(from, wait, opts)
 end
 
 local function join(state, timeout)
-  local member, message, code = hold(state.members, true, { timeout = timeout })
+  local member, message, code = hold(state.members, true,
+    { timeout = timeout, value = core.token() })
   if code == "invalid" and message:find("limit", 1, true) then
     return nil, ("%s (a barrier for another number than %d, or another kind of"
       .. " lock, has that key)"):format(message, state.n), code

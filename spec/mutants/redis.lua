@@ -57,7 +57,7 @@ return {
       put = "RULE(JOIN) = {WAIT_BACK, ANEW, BACK, TELL," },
     { name = "who was cancelled while it joined stays",
       file = WAIT,
-      find = "if (t->op->ending != DLK_OK) { dlk_redis_queue_leave(t); "
+      find = "if (t->op->ending != DLK_OK) { queue_leave(t); "
         .. "return; } if (t->acquire.news",
       put = "if (t->acquire.news" },
     { name = "a release whose answer was lost is told as lost",

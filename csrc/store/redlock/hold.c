@@ -40,6 +40,7 @@
 #define FIRST_BEAT (50 * DLK_MS)
 
 static void begin(struct dlk_redlock_hold *h);
+static void look(struct dlk_redlock_hold *h);
 static void voted(struct dlk_redlock_ask *a, const struct dlk_error *err);
 
 /* ---- memory ---- */
@@ -114,7 +115,7 @@ static void released(struct dlk_redlock_ask *a, const struct dlk_error *err) {
   struct dlk_redlock_hold *h = v->hold;
   (void)err;
   gone(v);
-  dlk_redlock_look(h);
+  look(h);
   dlk_redlock_vote_unref(v);
 }
 
@@ -233,7 +234,7 @@ static void voted(struct dlk_redlock_ask *a, const struct dlk_error *err) {
     dlk_redlock_take(v);
     gone(v);
   }
-  dlk_redlock_look(h);
+  look(h);
   dlk_redlock_vote_unref(v);
 }
 
@@ -292,7 +293,7 @@ static void renewal_over(struct dlk_redlock_vote *v) {
   v->renewing = false;
   h->refs++;
   if (!h->s->stopping)
-    dlk_redlock_look(h);
+    look(h);
   if (was)
     dlk_redlock_vote_unref(v);
   dlk_redlock_hold_unref(h);
@@ -323,7 +324,7 @@ void dlk_redlock_drop(struct dlk_redlock_vote *v, const char *why) {
   h->refs++;
   h->why = why;
   dlk_redlock_take(v);
-  dlk_redlock_look(h);
+  look(h);
   dlk_redlock_hold_unref(h);
 }
 
@@ -407,7 +408,7 @@ static void heard(struct dlk_redlock_ask *a, const struct dlk_error *err) {
   struct dlk_redlock_hold *h = a->owner;
   h->news[a->node->number] = NULL;
   h->free[a->node->number] = !err;
-  dlk_redlock_look(h);
+  look(h);
   dlk_redlock_hold_unref(h);
 }
 
@@ -462,7 +463,7 @@ static void cleared(struct dlk_redlock_hold *h) {
     err.code = code;
   } else if (h->op->wait) {
     wait(h);
-    dlk_redlock_look(h);
+    look(h);
     return;
   }
   end(h, &err);
@@ -633,7 +634,8 @@ static void look_at_hold(struct dlk_redlock_hold *h) {
     h->s->host->renew_failed(h->s->host, h->lease);
 }
 
-void dlk_redlock_look(struct dlk_redlock_hold *h) {
+/* Looks whether enough votes are left. */
+static void look(struct dlk_redlock_hold *h) {
   if (h->guard > 0 || h->s->stopping)
     return;
   h->refs++;
@@ -677,7 +679,7 @@ static void on_timer(struct dlk_timer *timer, int64_t now) {
     }
   } else if (h->phase != DLK_REDLOCK_OVER) {
     fail(h);
-    dlk_redlock_look(h);
+    look(h);
   }
   dlk_redlock_hold_unref(h);
 }
@@ -695,7 +697,7 @@ static void begin(struct dlk_redlock_hold *h) {
   for (unsigned i = 0; i < h->s->n; i++)
     ask_vote(h, i, 0);
   h->guard--;
-  dlk_redlock_look(h);
+  look(h);
 }
 
 /* ---- the ways in ---- */
@@ -736,7 +738,7 @@ void dlk_redlock_give_up(struct dlk_redlock *s, struct dlk_op *op) {
   }
   cancel_news(h);
   h->guard--;
-  dlk_redlock_look(h);
+  look(h);
   dlk_redlock_hold_unref(h);
 }
 
@@ -765,6 +767,6 @@ void dlk_redlock_renew(void *store, struct dlk_lease *const *leases,
       }
     }
     h->guard--;
-    dlk_redlock_look(h);
+    look(h);
   }
 }

@@ -96,8 +96,6 @@ void dlk_redlock_renew(void *store, struct dlk_lease *const *leases,
                        size_t count);
 /* The lease has ended; NULL: by a release of its votes. */
 void dlk_redlock_leave(struct dlk_redlock_hold *h, const char *why);
-/* Looks whether enough votes are left. */
-void dlk_redlock_look(struct dlk_redlock_hold *h);
 /* I7 of store.h, by the ends of the votes. */
 int64_t dlk_redlock_sent(const struct dlk_redlock_hold *h, int64_t ttl);
 /* Takes it from its hold; its node keeps it. */

@@ -154,8 +154,8 @@ struct dlk_ss_rule {
 struct dlk_ss_driver {
   const char *name; /* for messages: "ZooKeeper" */
   const char *room; /* for the trace: "zookeeper" */
-  /* What a refused user is told, with and without credentials; and at `shut`.
-   */
+  /* What a refused user is told, with and without credentials; and at `shut`,
+   * which ZooKeeper's link alone calls. */
   const char *denied_user, *denied_nobody, *shut;
   size_t watch_bytes; /* most bytes of watched paths a session */
   const struct dlk_ss_rule *rule;

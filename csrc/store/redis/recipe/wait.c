@@ -121,24 +121,27 @@ static void ask(struct dlk_redis_try *t) {
 
 /* ---- leaving ---- */
 
+static void queue_leave(struct dlk_redis_try *t);
+
 static void left(struct dlk_redis_try *t, const redisReply *reply) {
   if (dlk_redis_int(reply, 1, 0) == 1) /* more dead waiters */
-    dlk_redis_queue_leave(t);
+    queue_leave(t);
   else
     dlk_redis_give_up(t);
 }
 
-void dlk_redis_leave_all(struct dlk_redis_try *t, struct dlk_buf *out) {
+static void leave_all(struct dlk_redis_try *t, struct dlk_buf *out) {
   dlk_redis_leave_args(out, &dlk_redis_try_hold(t)->token, 0);
 }
 
 static const struct dlk_redis_step leaving = {.aim = DLK_REDIS_TO_LEAVE,
                                               .script = DLK_REDIS_LEAVE,
-                                              .args = dlk_redis_leave_all,
+                                              .args = leave_all,
                                               .answer = left,
                                               .back = dlk_redis_token_back};
 
-void dlk_redis_queue_leave(struct dlk_redis_try *t) {
+/* Has the server forget it, and gives up. */
+static void queue_leave(struct dlk_redis_try *t) {
   t->store->host->timer_clear(t->store->host, &t->timer);
   dlk_redis_send(t, &leaving);
 }
@@ -197,7 +200,7 @@ static void wait_on(struct dlk_redis_try *t, const redisReply *reply) {
   dlk_redis_held_by(t, value);
   dlk_redis_mark_crowded(s, t->op->key, t->op->key_len);
   if (t->op->ending != DLK_OK) {
-    dlk_redis_queue_leave(t);
+    queue_leave(t);
     return;
   }
   if (t->acquire.news || dlk_redis_int(reply, 6, 0) == 1) {
@@ -260,7 +263,7 @@ static const struct dlk_redis_step joining = {.aim = DLK_REDIS_TO_JOIN,
                                               .again = dlk_redis_queue,
                                               .anew = join_anew,
                                               .back = dlk_redis_token_back,
-                                              .leave = dlk_redis_queue_leave};
+                                              .leave = queue_leave};
 
 static const struct dlk_redis_step refreshing = {.aim = DLK_REDIS_TO_JOIN,
                                                  .script = DLK_REDIS_REFRESH,
@@ -269,8 +272,7 @@ static const struct dlk_redis_step refreshing = {.aim = DLK_REDIS_TO_JOIN,
                                                  .again = dlk_redis_queue,
                                                  .anew = join_anew,
                                                  .back = dlk_redis_token_back,
-                                                 .leave =
-                                                     dlk_redis_queue_leave};
+                                                 .leave = queue_leave};
 
 /* ---- the way in ---- */
 
@@ -282,8 +284,7 @@ static void wait_on_timer(struct dlk_redis_try *t) {
 static const struct dlk_redis_step subscribing = {.aim = DLK_REDIS_TO_SUBSCRIBE,
                                                   .again = wait_on_timer,
                                                   .back = dlk_redis_token_back,
-                                                  .leave =
-                                                      dlk_redis_queue_leave};
+                                                  .leave = queue_leave};
 
 void dlk_redis_queue(struct dlk_redis_try *t) {
   struct dlk_redis *s = t->store;

@@ -11,9 +11,5 @@ void dlk_redis_queue_handed(struct dlk_redis_try *t, int64_t fence);
 /* The subscription could not be had. */
 void dlk_redis_queue_unsubscribed(struct dlk_redis_try *t,
                                   const struct dlk_error *why);
-/* Has the server forget it, and gives up. */
-void dlk_redis_queue_leave(struct dlk_redis_try *t);
-/* ARGV of that. */
-void dlk_redis_leave_all(struct dlk_redis_try *t, struct dlk_buf *out);
 
 #endif

@@ -57,7 +57,6 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
   struct dlk_consul_client *client = calloc(1, sizeof *client);
   *out = NULL;
   if (client) {
-    client->host = host;
     client->conf = *conf;
     client->base = dlk_ss_base(conf);
     dlk_list_init(&client->links);

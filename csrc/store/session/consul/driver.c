@@ -381,7 +381,6 @@ const struct dlk_ss_driver dlk_consul_driver = {
     .denied_user = "",
     .denied_nobody = "its token (the option password) is missing or wrong, or "
                      "may not write there and make sessions",
-    .shut = "closes each new connection at once",
     .watch_bytes = (size_t)16 << 20,
     .rule = &proof,
     .open = open_link,

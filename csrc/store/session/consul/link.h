@@ -9,7 +9,6 @@
 
 /* Shared by a store's sessions. */
 struct dlk_consul_client {
-  struct dlk_host *host;
   struct dlk_conf conf;
   char *base;                /* the folder of all locks */
   char *texts[DLK_SS_TEXTS]; /* servers' words, kept for replies */

@@ -363,7 +363,6 @@ const struct dlk_ss_driver dlk_etcd_driver = {
     .denied_user = "the password is wrong, or the user has no role that may "
                    "read and write there",
     .denied_nobody = "it asks for a username and a password",
-    .shut = "closes each connection at once",
     .watch_bytes = (size_t)16 << 20,
     .rule = &dlk_etcd_proof,
     .portable = true,

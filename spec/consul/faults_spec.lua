@@ -1,7 +1,9 @@
 -- The Consul store when the network, a server or the session fail.
 
+local certificates = require "spec.support.certificates"
 local common = require "spec.consul.common"
 local consul = require "spec.support.consul"
+local loop = require "spec.support.loop"
 local process = require "spec.support.process"
 local proxy = require "spec.support.proxy"
 local steady = require "spec.support.steady"
@@ -41,6 +43,39 @@ describe("with Consul in trouble,", function()
     assert(lease:release())
     assert.are.equal(0, #common.nodes(k))
   end)
+
+  -- The second request has one more connection opened.
+  it("a new connection crosses a cut, behind which the token is read again",
+    function()
+      local made, k, got, cut = certificates.make(), key(), 0, false
+      local server = consul.start { tls = made }
+      between = proxy.start(server.url)
+      local opts = made:client(between.url, "ca.crt", "client")
+      opts.host, opts.io_timeout = "luv", 1
+      opts.on_event = function(event)
+        cut = cut or event.kind == "disconnect"
+      end
+      local store = open(opts)
+      local function ask(name)
+        coroutine.wrap(function()
+          assert(store:lock(k .. name, { timeout = 30 })):release()
+          got = got + 1
+        end)()
+      end
+      ask "a"
+      loop.wait(20, function() return got == 1 end)
+      between:hold("both")
+      ask "b"
+      loop.look(0.5, function() return cut end)
+      ask "c"
+      loop.wait(20, function() return cut end)
+      between:release()
+      loop.wait(40, function() return got == 3 end)
+      assert.equal(3, got)
+      common.clean_up()
+      server:stop()
+      made:remove()
+    end)
 
   it("a guarded write that is too large is invalid", function()
     local lease = assert(open():lock(key()))

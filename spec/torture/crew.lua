@@ -79,6 +79,16 @@ local function is_holding(self, one)
   return last and last:match("^[%d.]+ (%S+)") == "-"
 end
 
+-- One that ended before its time, and was not killed.
+local function note_end(self, one)
+  if one.status and not one.noted then
+    one.noted = true
+    table.insert(self.crashes, ("%s ended early with status %s, signal %s: %s")
+      :format(one.name, tostring(one.status), tostring(one.signal),
+        one.err ~= "" and one.err or one.out))
+  end
+end
+
 --- SIGSTOP, if possible while it holds something.
 function crew:stop(fault)
   local one, again = self.members[fault.worker], uv.new_timer()
@@ -88,6 +98,7 @@ function crew:stop(fault)
   end)
   loop.close(again)
   local from = core.now()
+  note_end(self, one)
   if one.status or not one:pause() then
     return "none"
   end
@@ -110,6 +121,7 @@ crew["end long stop"] = crew["end stop"]
 --- kill -9; another one comes instead when the fault is over.
 function crew:kill(fault)
   local one = self.members[fault.worker]
+  note_end(self, one)
   one:kill()
   one:wait()
   self.life[one.name].ended = core.now()

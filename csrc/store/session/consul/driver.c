@@ -311,6 +311,7 @@ static void soon_fired(struct dlk_timer *timer, int64_t now) {
   if (l->cut) {
     const char *why = l->cut;
     l->cut = NULL;
+    dlk_http_drop(&l->probe); /* no call may be on at set_token */
     dlk_consul_watches_end(l, false);
     l->events.away(l->user, why);
     dlk_ss_asks_end(&l->asks, why);

@@ -62,7 +62,7 @@ bool dlk_http_library(void);
 bool dlk_http_open(struct dlk_http *h, void (*gone)(void *arg), void *arg);
 /* Ends all calls. */
 void dlk_http_close(struct dlk_http *h);
-/* Sent with the calls to come. */
+/* Sent with the calls to come. None may be on: libcurl keeps no copy of it. */
 bool dlk_http_token(struct dlk_http *h, const char *token);
 /* body NULL: a GET; else a PUT, and body stays until `told`, which is called
  * from the loop. Then c is free for another. */

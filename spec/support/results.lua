@@ -167,7 +167,6 @@ local ROWS = {
   ["latch:count_down"] = {
     function(e) return e.call("latch", "count_down", 2) end,
     function(e) return e.call("latch", "count_down", 3) end,
-    function(e) return e.store:break_lock(e.key) end,
   },
   ["latch:count"] = { function(e) return e.call("latch", "count", 2) end },
   ["latch:wait"] = { function(e) return e.call("latch", "wait", 2, 0) end },
@@ -341,11 +340,16 @@ local function environment(open, down, key)
     e.kept[#e.kept + 1] = lease
     return lease, ...
   end
-  -- A method of a barrier for n; a store may have none.
+  -- A latch's counts would stay for a day.
+  local function swept(kind, ...)
+    if kind == "latch" then store:break_lock(e.key) end
+    return ...
+  end
+  -- A method of a barrier or latch for n; a store may have none.
   function e.call(kind, name, n, ...)
     local made, message, code = store[kind](store, e.key, n)
     if not made then return nil, message, code end
-    return made[name](made, ...)
+    return swept(kind, made[name](made, ...))
   end
   e.mutex, e.other = store:mutex(key), store:mutex(key .. "-other")
   e.rwlock, e.election = store:rwlock(key .. "-rw"), store:election(key .. "-e")

@@ -5,6 +5,7 @@ local eventually = loop.eventually
 local lot = require "spec.support.lot"
 local process = require "spec.support.process"
 local subjects = require "spec.contract.subjects"
+local text = require "dlock.text"
 
 local run = command.run
 
@@ -168,5 +169,18 @@ for _, subject in ipairs(lot.stores(subjects)) do
       assert.matches("^dlock: busy: .*wait for itself\n$", err)
       assert.equal(0, (run("--url", url, "release", handle)))
     end)
+
+    if subject.name == "redlock" then
+      it("says so without the answer of the first server", function()
+        local handle = acquire()
+        local head, len, rest = text.of_word(handle):match "^(.-:)(%d+) (.*)$"
+        local status, _, err = process.run { file = "bin/dlock",
+          args = { "--url", url, "run", key, "--", "true" },
+          env = { DLOCK_HANDLE =
+            text.to_word(head .. "0 " .. rest:sub(len + 1)) } }
+        assert.equal(75, status, err)
+        assert.equal(0, (run("--url", url, "release", handle)))
+      end)
+    end
   end)
 end

@@ -49,8 +49,9 @@ local function fences_of_jobs(key)
   local found = {}
   local handle = text.of_word(os.getenv("DLOCK_HANDLE") or "")
   if handle:find(key, 1, true) then
-    -- A Redlock's handle begins with the length of its first vote's.
-    local first, second = handle:match("^%a[^:]*:%d+ %d+ (%d+) (%d+) ")
+    -- A Redlock's handle begins with the length of its first vote's, behind a 0
+    -- for each server before that did not answer.
+    local first, second = handle:match("^%a[^:]*:[0 ]*%d+ %d+ (%d+) (%d+) ")
     found[first or ""], found[second or ""] = true, true
   end
   for word, fence in (os.getenv("DLOCK_HELD") or ""):gmatch("(%S+)=(%d+)") do

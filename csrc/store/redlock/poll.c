@@ -251,7 +251,7 @@ static void decide(poll *p) {
   if (is_done(p)) {
     bool shows = !p->hold || kind == DLK_OP_DETACH;
     struct dlk_value *v = shows ? result_of(p) : NULL;
-    if (kind == DLK_OP_EXTEND)
+    if (kind == DLK_OP_EXTEND && p->op->lease)
       p->op->lease->sent = dlk_redlock_sent(p->hold, p->op->ttl);
     if (v || !shows)
       tell(p, v, NULL);

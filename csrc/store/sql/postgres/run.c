@@ -32,6 +32,17 @@ enum { TEXTS = 1009, BYTEAS = 1001, INT8S = 1016 };
 static const char acquire[] =
     "SELECT said, f, place, rank, rest, holder FROM"
     " %s.acquire1($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12)";
+static const char take[] =
+    "UPDATE %s.key SET fence = greatest(fence + 1, %s.seed1()),"
+    " token = $2, until = clock_timestamp() + %s.us1($3),"
+    " since = clock_timestamp(), owner = $11, value = $12, asked = false"
+    " WHERE id = $1 AND until <= clock_timestamp() AND shared = 0"
+    " AND queued = 0 RETURNING 0, fence";
+static const char give[] =
+    "UPDATE %s.key SET token = '', until = 'epoch' WHERE id = $1"
+    " AND token = $2 AND until > clock_timestamp() AND queued = 0"
+    " RETURNING true, asked";
+
 static const char *const statements[] = {
     [DLK_SQL_PING] = "SELECT to_regprocedure('%s.sweep1(bigint)') IS NULL",
     [DLK_SQL_ACQUIRE] = acquire,
@@ -48,16 +59,8 @@ static const char *const statements[] = {
     [DLK_SQL_LIST] = "SELECT * FROM %s.list1($1,$2,$3,$4)",
     [DLK_SQL_GUARD] = "SELECT %s.guard1($1,$2,$3,$4)",
     [DLK_SQL_SWEEP] = "SELECT %s.sweep1($1)",
-    [DLK_PG_TAKE] =
-        "UPDATE %s.key SET fence = greatest(fence + 1, %s.seed1()),"
-        " token = $2, until = clock_timestamp() + %s.us1($3),"
-        " since = clock_timestamp(), owner = $11, value = $12, asked = false"
-        " WHERE id = $1 AND until <= clock_timestamp() AND shared = 0"
-        " AND queued = 0 RETURNING 0, fence",
-    [DLK_PG_GIVE] =
-        "UPDATE %s.key SET token = '', until = 'epoch' WHERE id = $1"
-        " AND token = $2 AND until > clock_timestamp() AND queued = 0"
-        " RETURNING true, asked",
+    [DLK_PG_TAKE] = take,
+    [DLK_PG_GIVE] = give,
 };
 
 /* The number of the statement to run first. */

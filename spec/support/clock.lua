@@ -70,21 +70,23 @@ local function tell(self)
   file:close()
 end
 
---- A clock, with the environment (env) of a process that goes by it.
+--- A clock, with the environment (env) of a process of ours that goes by it.
 function clock.new(dir)
   local self = setmetatable({ path = dir .. "/clock", ahead = 0 }, clock)
   server.write_file(self.path, (" "):rep(64))
   tell(self)
-  self.env = library.preload(library.build(dir, "clock", SOURCE))
+  self.library = library.build(dir, "clock", SOURCE)
+  self.env = library.preload(self.library)
   self.env.DLOCK_TEST_CLOCK = self.path
   return self
 end
 
---- The command of a program that goes by it, or by the machine's (nil).
+--- The command of a server that goes by it, or by the machine's (nil). No
+--- sanitizer is in there.
 function clock.under(one, command)
   if not one then return command end
-  local all = { "env" }
-  for name, value in pairs(one.env) do all[#all + 1] = name .. "=" .. value end
+  local all = { "env", "LD_PRELOAD=" .. one.library,
+    "DLOCK_TEST_CLOCK=" .. one.path }
   for _, word in ipairs(command) do all[#all + 1] = word end
   return all
 end

@@ -44,11 +44,11 @@ return function(name, defaults)
     return uv.hrtime() / 1e9
   end
 
-  --- Waits until fn() says so, while the store's engine works.
+  --- Waits until fn() says so, while the store's engine works (nil: none).
   function opened.eventually(store, what, fn, timeout)
     local deadline = opened.now() + (timeout or 60 * loop.patience)
     repeat
-      store:mutex("nobody"):locked()
+      if store then store:mutex("nobody"):locked() end
       local result = fn()
       if result then return result end
       uv.sleep(10)

@@ -9,7 +9,6 @@ local loop = require "spec.support.loop"
 local opened = require "spec.support.opened"
 local process = require "spec.support.process"
 local shared = require "spec.support.shared"
-local uv = require "luv"
 local zk = require "spec.support.zk"
 
 local common = opened("zk", { url = shared.at("DLOCK_TEST_ZOOKEEPER"),
@@ -26,14 +25,10 @@ function common.nodes(part, url)
   return found
 end
 
+local eventually = common.eventually
+
 function common.eventually(what, fn, timeout)
-  local deadline = common.now() + (timeout or 10 * loop.patience)
-  repeat
-    local result = fn()
-    if result then return result end
-    uv.sleep(5)
-  until common.now() > deadline
-  error("never came true: " .. what, 2)
+  return eventually(nil, what, fn, timeout or 10 * loop.patience)
 end
 
 function common.queued(key, n, url)

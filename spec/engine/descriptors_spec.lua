@@ -173,7 +173,7 @@ for _, subject in ipairs(lot.stores(subjects)) do
       for n = 0, MOST do
         assert.are.equal("done\n0 0", seen[n], "with " .. n)
       end
-      assert.are.same({}, subject.leftovers(t.prefix))
+      t:expect_nothing_left()
       if subject.name == "file" then
         -- Two that delete at one time may get in each other's way; what stays
         -- then goes with the next sweep.

@@ -197,7 +197,7 @@ for i, subject in ipairs(subjects) do
         assert.are.equal("done\n0 0", running[lasting].out
           .. running[lasting].err .. ("%s %s"):format(status, signal))
       end
-      assert.are.same({}, subject.leftovers(t.prefix))
+      t:expect_nothing_left()
     end)
   end)
 end

@@ -1,6 +1,6 @@
 -- Redlock on five servers: pairs of one process on one key, while all servers
--- are fast and while one of them answers 200 ms late. With BENCH_MODULES (as of
--- `make bench-peers`) beside the npm library redlock.
+-- are fast and while one of them answers 200 ms late. Where BENCH_MODULES (of
+-- bench/modules) has it, beside the npm library redlock.
 -- usage of a worker: LUA bench/redlock.lua URL SECONDS
 
 local function work(url, seconds)

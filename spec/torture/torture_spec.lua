@@ -4,12 +4,14 @@
 
 local checker = require "spec.torture.checker"
 local core = require "dlock.core"
+local crew = require "spec.torture.crew"
 local loop = require "spec.support.loop"
 local process = require "spec.support.process"
 local records = require "spec.torture.records"
 local schedule = require "spec.torture.schedule"
 local server = require "spec.support.server"
 local service = require "spec.torture.service"
+local uv = require "luv"
 local zk = require "spec.support.zk"
 
 local function hold(start, last, fence, more)
@@ -245,6 +247,57 @@ describe("the torture's schedule", function()
   end)
 end)
 
+-- What runs instead of Lua; first: shell text, with the worker's words in "$*".
+local function write_program(dir, first, last)
+  local path = dir .. "/program"
+  server.write_file(path, ("#!/bin/sh\ncase \"$*\" in\n%s\nesac\n%s\n")
+    :format(first, last))
+  assert(uv.fs_chmod(path, 448)) -- 0700
+  return path
+end
+
+describe("the torture's crew", function()
+  local dir
+  before_each(function() dir = server.new_dir() end)
+  after_each(function()
+    process.close_all()
+    server.remove_dir(dir)
+  end)
+
+  it("names workers that ended early, and none that it killed", function()
+    local workers = crew.new { dir = dir, seed = 1, ends = core.now(),
+      nemesis = { url = "none", ttl = 1 }, extra = { lua = write_program(dir,
+        "*name=w1.1*) kill -9 $$ ;;\n*name=w2.1*) echo why; exit 3 ;;\n"
+          .. "*name=w3.1*) exit 0 ;;", "read -r line; echo done") } }
+    for i = 1, 3 do
+      loop.eventually("an end", 60, function()
+        return workers.members[i].status and workers.members[i].out_ended
+      end)
+    end
+    workers:kill { worker = 1 }
+    workers["end kill"](workers, { worker = 1 })
+    for _ = 1, 2 do
+      assert.are.equal("none", workers:stop { worker = 2 })
+    end
+    workers:kill { worker = 4 }
+    workers["end kill"](workers, { worker = 4 })
+    assert.are.same({
+      "w1.1 ended early with status 0, signal 9: ",
+      "w2.1 ended early with status 3, signal 0: why\n",
+    }, workers.crashes)
+    workers.crashes = {}
+    for _, one in ipairs(workers.members) do
+      one:close_stdin()
+    end
+    workers:finish(60)
+    assert.are.same({
+      "w2.1 ended with status 3, signal 0",
+      "w3.1 ended with status 0, signal 0",
+    }, workers.crashes)
+    assert.are.same({}, workers.stuck)
+  end)
+end)
+
 describe("the torture's watch on servers", function()
   it("knows when one of them commits no writes", function()
     local first, second = zk.start(), zk.start()
@@ -285,10 +338,9 @@ if _VERSION == "Lua 5.4" then
     before_each(function() dir = server.new_dir() end)
     after_each(function() server.remove_dir(dir) end)
 
-    local function torture(seed, ...)
+    local function torture(seconds, seed, ...)
       return process.run { timeout = 90, command = { "lua5.4",
-        "spec/torture/main.lua", "redis", "10", seed, "only=long-stop",
-        "lua=lua5.4", "keep=" .. dir, ... } }
+        "spec/torture/main.lua", "redis", seconds, seed, "keep=" .. dir, ... } }
     end
 
     -- Who is stopped holds something most of the time, not always.
@@ -297,13 +349,27 @@ if _VERSION == "Lua 5.4" then
       for seed = 1, 5 do
         server.remove_dir(dir)
         dir = server.new_dir()
-        status, out, err = torture(tostring(seed), "believe=0.5")
+        status, out, err = torture("10", tostring(seed), "believe=0.5",
+          "only=long-stop", "lua=lua5.4")
         assert.are.equal("", err)
         if status ~= 0 then break end
       end
       assert.are.equal(1, status, out)
       assert.is_true(tonumber(out:match("\noverlaps +(%d+)")) > 0, out)
       assert.matches("\nto see it again: make torture STORE=redis ", out)
+    end)
+
+    -- Workers 3, 6 and 1 are killed.
+    it("fails for a worker that crashes, and for none that it kills", function()
+      local status, out, err = torture("4", "1", "only=kill", "lua="
+        .. write_program(dir, "*name=w8.1*) kill -9 $$ ;;",
+          ("LUA_CPATH='%s/lua5.4/?.so;;' exec lua5.4 \"$@\"")
+            :format(os.getenv("BUILD") or "build")))
+      assert.are.equal("", err)
+      assert.matches("\nfaults +3 kill\n", out)
+      assert.matches("\ncrashes +1\n  w8.1 ended with status 0, signal 9\n",
+        out)
+      assert.are.equal(1, status, out)
     end)
   end)
 end

@@ -11,7 +11,7 @@ local function work(url, seconds)
     assert(assert(store:lock("bench:redlock")):release())
   end
   for _ = 1, 100 do pair() end
-  local start = core.now()
+  local start, used = core.now(), os.clock()
   repeat
     local before = core.now()
     pair()
@@ -20,7 +20,7 @@ local function work(url, seconds)
   until core.now() - start > tonumber(seconds)
   table.sort(times)
   print(count / (core.now() - start), times[math.ceil(count * 0.5)] * 1e6,
-    times[math.ceil(count * 0.99)] * 1e6)
+    times[math.ceil(count * 0.99)] * 1e6, (os.clock() - used) / count * 1e6)
   store:close()
 end
 
@@ -41,6 +41,7 @@ local FIGURES = {
   { "rate", "pairs a second", most = true },
   { "p50", "p50 of a pair, us" },
   { "p99", "p99 of a pair, us" },
+  { "cpu", "client CPU a pair, us" },
 }
 
 local function compare(url, late)
@@ -55,10 +56,10 @@ local function compare(url, late)
     figures.rounds("Redlock, 5 servers, one process", FIGURES, list,
       function(contender)
         late:delay("down", contender.seconds)
-        local rate, p50, p99 = programs.output(contender.program)
-          :match("(%S+)%s+(%S+)%s+(%S+)")
+        local rate, p50, p99, cpu = programs.output(contender.program)
+          :match("(%S+)%s+(%S+)%s+(%S+)%s+(%S+)")
         return { rate = tonumber(rate), p50 = tonumber(p50),
-          p99 = tonumber(p99) }
+          p99 = tonumber(p99), cpu = tonumber(cpu) }
       end)
   end
 end

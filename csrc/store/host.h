@@ -77,4 +77,12 @@ struct dlk_conf {
   bool quiet; /* for the engine */
 };
 
+/* Why open() fails: "etcd://host: why". Returns code. */
+static inline enum dlk_code dlk_conf_refuse(struct dlk_error *err,
+                                            enum dlk_code code,
+                                            const struct dlk_conf *conf,
+                                            const char *why) {
+  return dlk_error_set(err, code, "%s: %s", conf->shown, why);
+}
+
 #endif

@@ -35,17 +35,18 @@ static enum dlk_code check_user(const struct dlk_conf *conf,
                                 struct dlk_error *err) {
   const char *acl = dlk_option_text(&conf->options, "acl");
   if ((conf->username == NULL) != (conf->password == NULL))
-    return dlk_ss_refuse(err, DLK_INVALID, conf,
-                         "needs both a username and a password, or neither");
+    return dlk_conf_refuse(err, DLK_INVALID, conf,
+                           "needs both a username and a password, or neither");
   if (conf->username && strchr(conf->username, ':'))
-    return dlk_ss_refuse(err, DLK_INVALID, conf, "a username has no ':' in it");
+    return dlk_conf_refuse(err, DLK_INVALID, conf,
+                           "a username has no ':' in it");
   if (acl && strcmp(acl, "creator") == 0 && !conf->username)
-    return dlk_ss_refuse(
+    return dlk_conf_refuse(
         err, DLK_INVALID, conf,
         "acl = \"creator\" needs a username and a password, so that "
         "there is a creator; or leave it out");
   if (dlk_option_number(&conf->options, "sasl", 0) != 0)
-    return dlk_ss_refuse(
+    return dlk_conf_refuse(
         err, DLK_UNSUPPORTED, conf,
         "there is no SASL: the ZooKeeper client library is built "
         "without; use username and password (digest)");
@@ -55,22 +56,22 @@ static enum dlk_code check_user(const struct dlk_conf *conf,
 static enum dlk_code check(const struct dlk_conf *conf, const char *path,
                            struct dlk_error *err) {
   if (strcmp(conf->scheme, "zookeepers") == 0)
-    return dlk_ss_refuse(
+    return dlk_conf_refuse(
         err, DLK_UNSUPPORTED, conf,
         "this ZooKeeper client library has no TLS; use zookeeper://");
   if (conf->host_count == 0)
-    return dlk_ss_refuse(err, DLK_INVALID, conf, "names no server");
+    return dlk_conf_refuse(err, DLK_INVALID, conf, "names no server");
   if (!dlk_zk_path_ok(path))
-    return dlk_ss_refuse(err, DLK_INVALID, conf,
-                         "the path is no ZooKeeper path, such as /app");
+    return dlk_conf_refuse(err, DLK_INVALID, conf,
+                           "the path is no ZooKeeper path, such as /app");
   if (!dlk_zk_path_ok(conf->prefix))
-    return dlk_ss_refuse(err, DLK_INVALID, conf,
-                         "the prefix is no ZooKeeper path, such as /dlock");
+    return dlk_conf_refuse(err, DLK_INVALID, conf,
+                           "the prefix is no ZooKeeper path, such as /dlock");
   static const char *const known[] = {"session_timeout", "acl", "sasl", NULL};
   int64_t timeout = session_timeout(conf);
   if (timeout < 100 * DLK_MS || timeout > 86400 * DLK_SEC)
-    return dlk_ss_refuse(err, DLK_INVALID, conf,
-                         "session_timeout must be from 0.1 to 86400 seconds");
+    return dlk_conf_refuse(err, DLK_INVALID, conf,
+                           "session_timeout must be from 0.1 to 86400 seconds");
   enum dlk_code code = check_user(conf, err);
   return code == DLK_OK
              ? dlk_option_check(&conf->options, known, conf->shown, err)
@@ -109,7 +110,7 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
     dlk_zk_driver.free_client(client);
   free(base);
   return *out ? DLK_OK
-              : dlk_ss_refuse(err, DLK_UNAVAILABLE, conf, "out of memory");
+              : dlk_conf_refuse(err, DLK_UNAVAILABLE, conf, "out of memory");
 }
 
 const struct dlk_store_type dlk_zookeeper_store = {

@@ -22,25 +22,25 @@ static enum dlk_code check(const struct dlk_conf *conf, const char *path,
   static const char *const known[] = {"session_timeout", "tls", "tls_library",
                                       NULL};
   if (conf->host_count != 1)
-    return dlk_ss_refuse(err, DLK_INVALID, conf, "names no agent");
+    return dlk_conf_refuse(err, DLK_INVALID, conf, "names no agent");
   if (!is_folder(conf->prefix) || (*path && !is_folder(path)))
-    return dlk_ss_refuse(
+    return dlk_conf_refuse(
         err, DLK_INVALID, conf,
         "a path, and a prefix, is like /dlock: letters, digits, -_.");
   if (timeout < DLK_SEC || timeout > 60 * DLK_SEC)
-    return dlk_ss_refuse(
+    return dlk_conf_refuse(
         err, DLK_INVALID, conf,
         "session_timeout must be from 1 to 60 seconds (10 is the least "
         "that Consul takes, unless its session_ttl_min is less)");
   if (conf->username)
-    return dlk_ss_refuse(err, DLK_INVALID, conf,
-                         "Consul has no users: its token is the password "
-                         "(consul://:token@host)");
+    return dlk_conf_refuse(err, DLK_INVALID, conf,
+                           "Consul has no users: its token is the password "
+                           "(consul://:token@host)");
   if (conf->password && strpbrk(conf->password, "\r\n"))
-    return dlk_ss_refuse(err, DLK_INVALID, conf,
-                         "the token has a line break in it");
+    return dlk_conf_refuse(err, DLK_INVALID, conf,
+                           "the token has a line break in it");
   if (dlk_option_find(&conf->options, "tls", "key_password_file"))
-    return dlk_ss_refuse(
+    return dlk_conf_refuse(
         err, DLK_UNSUPPORTED, conf,
         "tls.key_password_file is not for Consul; use key_password");
   return dlk_option_check(&conf->options, known, conf->shown, err);
@@ -67,7 +67,7 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
       dlk_consul_driver.free_client(client);
   }
   return *out ? DLK_OK
-              : dlk_ss_refuse(err, DLK_UNAVAILABLE, conf, "out of memory");
+              : dlk_conf_refuse(err, DLK_UNAVAILABLE, conf, "out of memory");
 }
 
 const struct dlk_store_type dlk_consul_store = {

@@ -21,14 +21,15 @@ static enum dlk_code check(const struct dlk_conf *conf, int64_t timeout,
   static const char *const known[] = {"session_timeout", "tls", "tls_library",
                                       NULL};
   if (conf->host_count == 0)
-    return dlk_ss_refuse(err, DLK_INVALID, conf, "names no server");
+    return dlk_conf_refuse(err, DLK_INVALID, conf, "names no server");
   if (!is_folder(conf->prefix))
-    return dlk_ss_refuse(err, DLK_INVALID, conf, "a prefix is like /dlock");
+    return dlk_conf_refuse(err, DLK_INVALID, conf, "a prefix is like /dlock");
   if (timeout < DLK_SEC || timeout > 86400 * DLK_SEC)
-    return dlk_ss_refuse(err, DLK_INVALID, conf,
-                         "session_timeout must be from 1 to 86400 seconds");
+    return dlk_conf_refuse(err, DLK_INVALID, conf,
+                           "session_timeout must be from 1 to 86400 seconds");
   if (conf->password && !conf->username)
-    return dlk_ss_refuse(err, DLK_INVALID, conf, "a password needs a username");
+    return dlk_conf_refuse(err, DLK_INVALID, conf,
+                           "a password needs a username");
   return dlk_option_check(&conf->options, known, conf->shown, err);
 }
 
@@ -70,7 +71,7 @@ static enum dlk_code create(struct dlk_host *host, const struct dlk_conf *conf,
     dlk_net_tls_free(tls);
   }
   return *out ? DLK_OK
-              : dlk_ss_refuse(err, DLK_UNAVAILABLE, conf, "out of memory");
+              : dlk_conf_refuse(err, DLK_UNAVAILABLE, conf, "out of memory");
 }
 
 const struct dlk_store_type dlk_etcd_store = {

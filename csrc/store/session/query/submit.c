@@ -27,11 +27,6 @@ char *dlk_ss_base(const struct dlk_conf *conf) {
   return base.data;
 }
 
-enum dlk_code dlk_ss_refuse(struct dlk_error *err, enum dlk_code code,
-                            const struct dlk_conf *conf, const char *why) {
-  return dlk_error_set(err, code, "%s: %s", conf->shown, why);
-}
-
 void dlk_ss_destroy(void *store) {
   struct dlk_ss_store *st = store;
   st->driver->free_client(st->sessions.client);

@@ -7,9 +7,6 @@
 const char *dlk_ss_prefix(const char *given);
 /* "/app/dlock", the folder of all locks. NULL: no memory. */
 char *dlk_ss_base(const struct dlk_conf *conf);
-/* An option that is no good: "etcd://host: why". */
-enum dlk_code dlk_ss_refuse(struct dlk_error *err, enum dlk_code code,
-                            const struct dlk_conf *conf, const char *why);
 /* Owns client, even without memory for the store (NULL). */
 void *dlk_ss_create(struct dlk_host *host, const struct dlk_conf *conf,
                     const struct dlk_ss_driver *driver, void *client,

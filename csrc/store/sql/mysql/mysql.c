@@ -20,21 +20,17 @@ static const struct dlk_sql_dialect dialect = {.name = "mysql",
                                                .hear = dlk_my_hear,
                                                .fd = dlk_my_fd};
 
-static enum dlk_code fail(struct dlk_error *err, enum dlk_code code,
-                          const struct dlk_conf *conf, const char *why) {
-  return dlk_error_set(err, code, "%s: %s", conf->shown, why);
-}
-
 static enum dlk_code check(const struct dlk_conf *conf, const char *tables,
                            struct dlk_error *err) {
   static const char *const known[] = {"tables", "database", "tls",
                                       "tls_library", NULL};
   if (!dlk_option_text(&conf->options, "database"))
-    return fail(err, DLK_INVALID, conf,
-                "names no database, as in mysql://host/database");
+    return dlk_conf_refuse(err, DLK_INVALID, conf,
+                           "names no database, as in mysql://host/database");
   if (!dlk_sql_is_plain(tables, 32))
-    return fail(err, DLK_INVALID, conf,
-                "how tables' names begin has small letters, digits and _");
+    return dlk_conf_refuse(
+        err, DLK_INVALID, conf,
+        "how tables' names begin has small letters, digits and _");
   enum dlk_code code = dlk_sql_check_tls(conf, "for MySQL", err);
   return code != DLK_OK
              ? code

@@ -23,11 +23,6 @@ static const struct dlk_sql_dialect dialect = {.name = "postgres",
                                                .hear = dlk_pg_hear,
                                                .fd = dlk_pg_fd};
 
-static enum dlk_code fail(struct dlk_error *err, enum dlk_code code,
-                          const struct dlk_conf *conf, const char *why) {
-  return dlk_error_set(err, code, "%s: %s", conf->shown, why);
-}
-
 static enum dlk_code check(const struct dlk_conf *conf, const char *schema,
                            struct dlk_error *err) {
   static const char *const known[] = {"schema", "listen",      "database",
@@ -39,14 +34,14 @@ static enum dlk_code check(const struct dlk_conf *conf, const char *schema,
     if (getenv(leads[i])) {
       snprintf(text, sizeof text,
                "the environment's %s would lead elsewhere: unset it", leads[i]);
-      return fail(err, DLK_INVALID, conf, text);
+      return dlk_conf_refuse(err, DLK_INVALID, conf, text);
     }
   if (!dlk_option_text(&conf->options, "database"))
-    return fail(err, DLK_INVALID, conf,
-                "names no database, as in postgres://host/database");
+    return dlk_conf_refuse(err, DLK_INVALID, conf,
+                           "names no database, as in postgres://host/database");
   if (!dlk_sql_is_plain(schema, 63))
-    return fail(err, DLK_INVALID, conf,
-                "a schema's name has small letters, digits and _");
+    return dlk_conf_refuse(err, DLK_INVALID, conf,
+                           "a schema's name has small letters, digits and _");
   enum dlk_code code = dlk_sql_check_tls(
       conf, "for PostgreSQL, whose library has no such option", err);
   return code != DLK_OK

@@ -31,8 +31,7 @@ enum dlk_code dlk_sql_create(struct dlk_host *host, const struct dlk_conf *conf,
     dlk_sql_place_free(&places[1]);
     free(s);
     *out = NULL;
-    return dlk_error_set(err, DLK_UNAVAILABLE, "%s: out of memory",
-                         conf->shown);
+    return dlk_conf_refuse(err, DLK_UNAVAILABLE, conf, "out of memory");
   }
   s->host = host;
   s->conf = *conf;

@@ -33,17 +33,6 @@ describe("with Consul in trouble,", function()
 
   local timed = steady(nil, tear_down)
 
-  it("a create whose answer is lost leaves one key, and it is ours", function()
-    local store, k = through(), key()
-    assert(store:ping())
-    between:cut_after("dlock/" .. k .. "/x-")
-    local lease = assert(store:lock(k, { timeout = 10 }))
-    assert.are.equal(1, #common.nodes(k))
-    assert.is_true(lease:held())
-    assert(lease:release())
-    assert.are.equal(0, #common.nodes(k))
-  end)
-
   -- The second request has one more connection opened.
   it("a new connection crosses a cut, behind which the token is read again",
     function()
@@ -88,42 +77,6 @@ describe("with Consul in trouble,", function()
     assert(lease:release())
   end)
 
-  it("a server that is gone: a wait says that it refuses", function()
-    local store, k = through(), key()
-    assert(store:lock(k)):release()
-    between:stop()
-    local lease, message, code = store:lock(k, { timeout = 2 })
-    between = nil
-    assert.is_nil(lease)
-    assert.are.equal("unavailable", code, message)
-    assert.matches("Connection refused", message)
-  end)
-
-  it("a create that never arrives is made again", function()
-    local store, k = through(), key()
-    assert(store:ping())
-    between:cut_before("dlock/" .. k .. "/x-")
-    local lease = assert(store:lock(k, { timeout = 10 }))
-    assert.are.equal(1, #common.nodes(k))
-    assert(lease:release())
-    assert.are.equal(0, #common.nodes(k))
-  end)
-
-  -- An agent may pass a create on after its client has given it up.
-  it("a create of before a cut is not done later", function()
-    local store, k = through { io_timeout = 0.5 }, key()
-    assert(store:mutex(k .. "mark"):locked() == false)
-    between:hold("up", { sent = k .. "mark" })
-    assert.are.equal("unavailable",
-      select(3, store:lock(k, { timeout = 0.3 })))
-    assert(store:lock(k .. "b", { timeout = 10 })):release()
-    assert.are.equal(0, #common.nodes(k))
-    between:release("up")
-    for _ = 1, 20 do
-      assert.are.equal(0, #common.nodes(k))
-    end
-  end)
-
   it("an epoch that is written late bars older creates only", function()
     local store, k = through(), key()
     local lease = assert(store:lock(k .. "held"))
@@ -161,51 +114,6 @@ describe("with Consul in trouble,", function()
       return #found == 1 and not found[1]:find(id, 1, true)
     end)
     assert(dead:lock(key(), { timeout = 20 })):release()
-  end)
-
-  it("a release whose answer is lost is settled", function()
-    local store, k = through { io_timeout = 5 }, key()
-    local lease = assert(store:lock(k))
-    between:cut_after("dlock/" .. k .. "/x-")
-    assert.is_true(lease:release())
-    assert.are.equal(0, #common.nodes(k))
-  end)
-
-  timed("a release that cannot be sent says unavailable, and is done later",
-    function()
-      local store, k = through { io_timeout = 0.5 }, key()
-      local lease = assert(store:lock(k))
-      between:refuse(true)
-      between:close()
-      local start = now()
-      assert.are.equal("unavailable", select(3, lease:release()))
-      assert.is_true(now() - start < 1.5)
-      between:refuse(false)
-      common.eventually(store, "the key is gone", function()
-        return #common.nodes(k) == 0
-      end)
-    end)
-
-  it("a wait goes on through new connections, and hears of the release",
-    function()
-      local store, other, k = through(), open(), key()
-      local lease = assert(other:lock(k))
-      local mutex = assert(store:mutex(k))
-      assert.are.equal("timeout", select(3, mutex:acquire { timeout = 0.3 }))
-      between:close()
-      assert(lease:release())
-      assert(mutex:acquire { timeout = 60 }):release()
-    end)
-
-  timed("an agent that says nothing costs a hold only its session", function()
-    local store, k = through { session_timeout = 2, io_timeout = 0.5 }, key()
-    local lease = assert(store:lock(k))
-    between:hold("both")
-    between:refuse(true)
-    local start = now()
-    assert.is_true(lease:wait_lost(10))
-    assert.is_true(now() - start < 2.1, now() - start)
-    assert(open():lock(k, { timeout = 60 })):release()
   end)
 
   -- The holder may believe in itself for one TTL more: so long the next waits.
@@ -276,17 +184,6 @@ describe("with Consul in trouble,", function()
       assert.are.equal(0, #common.nodes(k .. "o"))
     end)
 
-  it("a guarded write whose answer is lost is not repeated", function()
-    local store, k = through(), key()
-    local lease = assert(store:lock(k))
-    between:cut_after("guarded/" .. k)
-    local ok, message, code = lease:guard("PUT", "guarded/" .. k, "1")
-    assert.is_nil(ok)
-    assert.are.equal("unavailable", code, message)
-    assert(lease:guard("DELETE", "guarded/" .. k))
-    assert(lease:release())
-  end)
-
   it("several writes are guarded together", function()
     local store, k = open(), key()
     local lease = assert(store:lock(k))
@@ -307,17 +204,6 @@ describe("with Consul in trouble,", function()
     assert.are.equal(0, #consul.keys(common.url, "guarded/"))
     assert(lease:release())
     assert.are.equal("lost", select(3, lease:guard("PUT", a, "3")))
-  end)
-
-  it("answers in pieces of any size say the same", function()
-    local store, k = through { session_timeout = 30, io_timeout = 10 }, key()
-    for _, bytes in ipairs { 7, 64 } do
-      between:trickle("down", bytes)
-      local lease = assert(store:lock(k, { timeout = 20 }))
-      assert.are.equal(1, #store:inspect(k).holders)
-      assert(lease:release())
-    end
-    between:trickle("down")
   end)
 
   it("keys are written so that the newest servers take them", function()

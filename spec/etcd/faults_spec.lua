@@ -7,7 +7,7 @@ local proxy = require "spec.support.proxy"
 local steady = require "spec.support.steady"
 local uv = require "luv"
 
-local key, open, now = common.key, common.open, common.now
+local key, open = common.key, common.open
 local between
 
 local function through(opts)
@@ -25,54 +25,6 @@ describe("with etcd in trouble,", function()
   end
 
   local timed = steady(nil, tear_down)
-
-  it("a create whose answer is lost leaves one key, and it is ours", function()
-    local store, k = through(), key()
-    assert(store:ping())
-    between:cut_after("/dlock/" .. k .. "/x-")
-    local lease = assert(store:lock(k, { timeout = 10 }))
-    assert.are.equal(1, #common.nodes(k))
-    assert.is_true(lease:held())
-    assert(lease:release())
-    assert.are.equal(0, #common.nodes(k))
-  end)
-
-  it("a server that is gone: a wait says that it refuses", function()
-    local store, k = through(), key()
-    assert(store:lock(k)):release()
-    between:stop()
-    local lease, message, code = store:lock(k, { timeout = 2 })
-    between = nil
-    assert.is_nil(lease)
-    assert.are.equal("unavailable", code, message)
-    assert.matches("Connection refused", message)
-  end)
-
-  it("a create that never arrives is made again", function()
-    local store, k = through(), key()
-    assert(store:ping())
-    between:cut_before("/dlock/" .. k .. "/x-")
-    local lease = assert(store:lock(k, { timeout = 10 }))
-    assert.are.equal(1, #common.nodes(k))
-    assert(lease:release())
-    assert.are.equal(0, #common.nodes(k))
-  end)
-
-  -- A member may commit a create after the client has gone on at another one.
-  it("a create of a lost connection is not done later", function()
-    local store, k = through { io_timeout = 0.5 }, key()
-    assert(store:mutex(k .. "mark"):locked() == false)
-    between:hold("up", { sent = k .. "mark" })
-    assert.are.equal("unavailable",
-      select(3, store:lock(k, { timeout = 0.3 })))
-    assert(store:lock(k .. "b", { timeout = 10 })):release()
-    assert.are.equal(2, between:stats().connections)
-    assert.are.equal(0, #common.nodes(k))
-    between:release("up")
-    for _ = 1, 20 do
-      assert.are.equal(0, #common.nodes(k))
-    end
-  end)
 
   it("an epoch that is written late bars older creates only", function()
     local store, k = through(), key()
@@ -92,52 +44,6 @@ describe("with etcd in trouble,", function()
     assert.are.equal("unavailable", select(3, store:lock(k)))
     assert(etcd.ctl(common.url, "del", late, "--prefix"))
     assert(lease:release())
-  end)
-
-  it("a release whose answer is lost is settled", function()
-    local store, k = through { io_timeout = 5 }, key()
-    local lease = assert(store:lock(k))
-    between:cut_after("/dlock/" .. k .. "/x-")
-    assert.is_true(lease:release())
-    assert.are.equal(0, #common.nodes(k))
-  end)
-
-  timed("a release that cannot be sent says unavailable, and is done later",
-    function()
-      local store, k = through { io_timeout = 0.5 }, key()
-      local lease = assert(store:lock(k))
-      between:refuse(true)
-      between:close()
-      local start = now()
-      assert.are.equal("unavailable", select(3, lease:release()))
-      assert.is_true(now() - start < 1.5)
-      between:refuse(false)
-      common.eventually(store, "the key is gone", function()
-        return #common.nodes(k) == 0
-      end)
-    end)
-
-  it("a wait goes on through a new connection, and hears of the release",
-    function()
-      local store, other, k = through(), open(), key()
-      local lease = assert(other:lock(k))
-      local mutex = assert(store:mutex(k))
-      assert.are.equal("timeout", select(3, mutex:acquire { timeout = 0.3 }))
-      between:close()
-      assert(lease:release())
-      assert(mutex:acquire { timeout = 5 }):release()
-    end)
-
-  timed("a member that says nothing costs a hold only its session", function()
-    local store, k = through { session_timeout = 2, io_timeout = 0.5 }, key()
-    local lease = assert(store:lock(k))
-    between:hold("both")
-    between:refuse(true)
-    local start = now()
-    assert.is_true(lease:wait_lost(10))
-    assert.is_true(now() - start < 2.1, now() - start)
-    local other = open()
-    assert(other:lock(k, { timeout = 10 })):release()
   end)
 
   it("a lease that an admin revoked is lost, and waits go on", function()
@@ -164,17 +70,6 @@ describe("with etcd in trouble,", function()
     assert(etcd.ctl(common.url, "lease", "revoke", other))
   end)
 
-  it("a guarded write whose answer is lost is not repeated", function()
-    local store, k = through(), key()
-    local lease = assert(store:lock(k))
-    between:cut_after("/guarded/" .. k)
-    local ok, message, code = lease:guard("PUT", "/guarded/" .. k, "1")
-    assert.is_nil(ok)
-    assert.are.equal("unavailable", code, message)
-    assert(lease:guard("DELETE", "/guarded/" .. k))
-    assert(lease:release())
-  end)
-
   it("several writes are guarded together", function()
     local store, k = open(), key()
     local lease = assert(store:lock(k))
@@ -189,17 +84,6 @@ describe("with etcd in trouble,", function()
     assert.are.equal(0, #etcd.keys(common.url, "/guarded/"))
     assert(lease:release())
     assert.are.equal("lost", select(3, lease:guard("PUT", a, "3")))
-  end)
-
-  it("answers in pieces of any size say the same", function()
-    local store, k = through { session_timeout = 30, io_timeout = 10 }, key()
-    for _, bytes in ipairs { 1, 2, 7, 64 } do
-      between:trickle("down", bytes)
-      local lease = assert(store:lock(k, { timeout = 20 }))
-      assert.are.equal(1, #store:inspect(k).holders)
-      assert(lease:release())
-    end
-    between:trickle("down")
   end)
 
   it("a detached lease that is broken leaves nothing", function()

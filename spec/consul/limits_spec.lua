@@ -92,10 +92,7 @@ local function describe_limits(name, scheme)
 
     timed("many requests at once cost no lease", function()
       local mine, k, lease = store { host = "luv" }, key(), nil
-      coroutine.wrap(function()
-        lease = assert(mine:lock(k))
-      end)()
-      loop.wait(20, function() return lease end)
+      loop.in_coroutine(function() lease = assert(mine:lock(k)) end)
       use_up()
       local got, failed = 0, nil
       for i = 1, 8 do
@@ -109,12 +106,7 @@ local function describe_limits(name, scheme)
       assert.is_nil(failed)
       assert.are.equal(8, got)
       assert.is_true(lease:held())
-      local done
-      coroutine.wrap(function()
-        assert(lease:release())
-        done = true
-      end)()
-      loop.wait(10, function() return done end)
+      loop.in_coroutine(function() assert(lease:release()) end)
     end)
 
     -- Every 10 s requests try again for connections of their own.
@@ -124,10 +116,7 @@ local function describe_limits(name, scheme)
         local mine = store { host = "luv", on_event = function(event)
           events[#events + 1] = event.kind .. ": " .. event.message
         end }
-        coroutine.wrap(function()
-          lease = assert(mine:lock(k))
-        end)()
-        loop.wait(20, function() return lease end)
+        loop.in_coroutine(function() lease = assert(mine:lock(k)) end)
         use_up()
         local over, running, failed = uv.hrtime() + 12e9, 8, nil
         for i = 1, 8 do
@@ -147,12 +136,7 @@ local function describe_limits(name, scheme)
         assert.is_nil(failed)
         assert.is_true(lease:held())
         assert.are.equal(1, #events, table.concat(events, "\n"))
-        local done
-        coroutine.wrap(function()
-          assert(lease:release())
-          done = true
-        end)()
-        loop.wait(10, function() return done end)
+        loop.in_coroutine(function() assert(lease:release()) end)
       end)
 
     timed("a store that gets no connection says which limit it may be",

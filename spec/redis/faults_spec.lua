@@ -105,6 +105,23 @@ describe("redis faults:", function()
     end)
   end)
 
+  -- The request waits in the server's memory, and is done after its ttl is over
+  -- here: from then on the server counts the ttl.
+  it("a server that is silent for longer than the ttl: taken back then",
+    function()
+      warm("silent")
+      private:pause()
+      local got, _, code = store:try_lock("silent", { ttl = 3 })
+      assert.is_nil(got)
+      assert.are.equal("unavailable", code)
+      uv.sleep(3100)
+      private:resume()
+      assert.is_truthy(admin:call("PING"))
+      eventually("the orphan is taken back", 2, function()
+        return gone("silent")
+      end)
+    end)
+
   it("the reply to a release is lost: it was released", function()
     local lease = assert(store:try_lock("rel"))
     p:cut_after(digests.release)

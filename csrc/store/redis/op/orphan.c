@@ -3,7 +3,8 @@
  *
  * I1 leave.lua takes it back, and touches nothing but this token.
  * I2 It is asked for until its end, when the server has forgotten it by
- *    itself.
+ *    itself. A server that was silent until then may do the late command after
+ *    it: without an answer the token is asked for LATE longer.
  * I3 An attach that was given up gets the lease's first token back, with the
  *    end that it has, so the detached string stays good.
  *
@@ -21,6 +22,7 @@
 
 #define BEAT (DLK_SEC / 2)
 #define LONGEST 8
+#define LATE (60 * DLK_SEC)
 #define MOST 4096
 
 struct orphan {
@@ -87,7 +89,8 @@ static void answered(struct dlk_redis_call *call,
       (!good && dlk_redis_rule(DLK_REDIS_TO_TAKE_BACK, r->verdict).until ==
                     DLK_REDIS_STANDING);
   s->host->busy(s->host, -1);
-  bool stands = !s->stopping && now < o->until;
+  int64_t end = good ? o->until : dlk_time_add(o->until, LATE);
+  bool stands = !s->stopping && now < end;
   if (stands && again)
     send(o);
   else if (stands && good && s->link->may_linger)

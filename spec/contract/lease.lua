@@ -422,6 +422,30 @@ return function(t, it, timed)
     t:expect_nothing_left()
   end)
 
+  -- Of each store what renews its leases has to begin with the attach.
+  local moves_in_time = t.subject.portable and timed or function() end
+
+  moves_in_time("attach to a store that was idle, which renews it from then on",
+  function()
+    local a, b, used = t:open(), t:open { session_timeout = 3 },
+      t:open { session_timeout = 3 }
+    assert(used:lock(t:key())):release()
+    assert(used:ping())
+    t:sleep(1)
+    local leases = {}
+    for i, store in ipairs { b, used } do
+      leases[i] = assert(store:attach(assert(assert(a:lock(t:key(),
+        { ttl = 3 })):detach())))
+    end
+    local lost, why, code = leases[1]:wait_lost(4.5)
+    assert.are.equal("timeout", code, lost and why)
+    for _, lease in ipairs(leases) do
+      assert.is_true(lease:held())
+      assert.is_true(lease:release())
+    end
+    t:expect_nothing_left()
+  end)
+
   moves("attach to a store with another prefix, which has other keys",
   function()
     local a, key = t:open(), t:key()

@@ -4,7 +4,9 @@
  * I1. Holds end at the horizon: by a timer, and before a later horizon is
  *     published. An answer after the old horizon loses them first, so none is
  *     revived.
- * I2. The host knows the nearest horizon of all sessions with a hold. */
+ * I2. The host knows the nearest horizon of all sessions with a hold.
+ * I3. The chain rests without members. A grant wakes it: an attached hold comes
+ *     to a session that was idle, with no create before it. */
 #include "store/session/life/session.h"
 
 /* The next member goes to the end of the line. */
@@ -61,6 +63,7 @@ void dlk_ss_session_holds(struct dlk_ss_session *s) {
   if (!s->horizon_timer.node.queued)
     host->timer_set(host, &s->horizon_timer, s->proof.horizon);
   dlk_ss_publish(s->sessions);
+  dlk_ss_session_tick(s);
 }
 
 void dlk_ss_session_freed(struct dlk_ss_session *s) {

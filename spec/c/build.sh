@@ -116,6 +116,8 @@ build session_floor spec/c/session_floor.c spec/c/host.c csrc/core/*.c \
   $(find csrc/store/kit $session -name '*.c')
 build consul_wire spec/c/consul_wire.c csrc/core/buf.c \
   csrc/store/session/format/names.c csrc/store/session/consul/wire/*.c -ljansson
+build consul_http spec/c/consul_http.c csrc/core/*.c \
+  csrc/store/session/consul/conn/http.c
 # shellcheck disable=SC2046,SC2086
 build consul_late -Ispec/sim spec/c/consul_late.c spec/c/consul_server.c \
   spec/sim/plain.c csrc/core/*.c \

@@ -1,10 +1,11 @@
 -- The Consul store in C, without a server: transactions, answers, and names of
--- keys; and what watches make of answers that come late.
+-- keys; what watches make of answers that come late; and of libcurl's handles,
+-- one whose request went wrong.
 
 local run = require "spec.support.units"
 
 describe("the Consul store's C tests pass:", function()
-  for name, tests in pairs { wire = 9, late = 2 } do
+  for name, tests in pairs { wire = 9, http = 2, late = 2 } do
     it(name, function()
       assert.are.equal(tests, run("consul_" .. name))
     end)

@@ -3,13 +3,18 @@
  *
  * H1. libcurl's callbacks only keep what came. Owners are told afterwards: they
  *     may begin or drop calls, or close it all.
- * H2. No request with a body is sent twice: libcurl repeats one whose
- *     connection ends, but only if it can read the body again.
+ * H2. No request with a body is sent twice. libcurl sends one again whose
+ *     connection ends without an answer, though it may be done; nothing forbids
+ *     that. But the body is read by a function that cannot go back: the request
+ *     ends with SEND_FAIL_REWIND, which is a lost answer. Those without a body
+ *     (reads, a renewal, the session's end) may be done twice.
  * H3. Nothing of the process has a say: no proxy, no netrc. Signals are
  *     blocked: threads that look up names inherit that, and OpenSSL may raise
  *     SIGPIPE.
  * H4. Calls that last have connections of their own pool. They leave the others
- *     to short calls: a session that is renewed keeps an open one. */
+ *     to short calls: a session that is renewed keeps an open one.
+ * H5. A handle whose call got no answer serves no other: from libcurl 8.7 on it
+ *     would fail to rewind once more. */
 #include "store/session/consul/conn/http.h"
 
 #include <fcntl.h>
@@ -110,7 +115,7 @@ static void take_off(struct dlk_http_call *c) {
   pool->flying--;
   (void)curl_multi_remove_handle(pool->multi, c->easy);
   (void)curl_easy_setopt(c->easy, CURLOPT_ERRORBUFFER, NULL);
-  if (h->idle_count < DLK_HTTP_IDLE)
+  if (c->status != 0 && h->idle_count < DLK_HTTP_IDLE)
     h->idle[h->idle_count++] = c->easy;
   else
     curl_easy_cleanup(c->easy);
@@ -171,6 +176,11 @@ static void explain(struct dlk_http_call *c, CURLcode code) {
     break;
   case CURLE_OPERATION_TIMEDOUT:
     (void)snprintf(c->text, sizeof c->text, "the agent is silent");
+    break;
+  case CURLE_SEND_FAIL_REWIND: /* H2 */
+    c->unsent = true;
+    (void)snprintf(c->text, sizeof c->text,
+                   "the connection ended before the answer");
     break;
   case CURLE_GOT_NOTHING:
   case CURLE_UNSUPPORTED_PROTOCOL: /* HTTP/0.9 */
@@ -297,9 +307,7 @@ static CURL *new_easy(struct dlk_http *h) {
   return e;
 }
 
-/* The body by a function that cannot go back. Of CURLOPT_POSTFIELDS libcurl
- * sends a request again by itself when a connection that it has used before
- * ends. */
+/* H2: not by CURLOPT_POSTFIELDS, which libcurl can send again. */
 static bool prepare(struct dlk_http *h, struct dlk_http_call *c,
                     const char *path, int64_t timeout) {
   CURL *e = c->easy;

@@ -133,6 +133,22 @@ describe("in a cluster,", function()
     assert.truthy(message:find("redis+cluster://", 1, true), message)
   end)
 
+  it("replicas alone name the primaries, with wait_replicas too", function()
+    local said = {}
+    for _, wait in ipairs { 1, "all" } do
+      local address = set.nodes[4].url:gsub("^redis", "redis+cluster")
+      local store, here = open { url = address, wait_replicas = wait,
+        timeout = 5, on_event = function(event)
+          if event.kind == "connect" then said[#said + 1] = event.message end
+        end }, keys()
+      assert(store:ping())
+      assert.is_true(assert(store:lock(here[1])):release())
+    end
+    local primary = set.nodes[1].url:gsub("^redis://", "")
+    assert.truthy(table.concat(said, "\n"):find(primary, 1, true),
+      table.concat(said, "\n"))
+  end)
+
   it("a grant counts when the replica of its primary has it", function()
     local store, here, there = open { wait_replicas = "all", timeout = 5 },
       keys()

@@ -87,8 +87,9 @@ static void explain(const struct dlk_redis_map *m,
     *err = *a->err;
   else if (!a->refusal)
     dlk_error_set(err, DLK_UNAVAILABLE,
-                  "%s: %s names no node with slots; see CLUSTER SLOTS", shown,
-                  dlk_net_place_text(&n->reached).text);
+                  "%s: %s names no node with slots; see CLUSTER SLOTS: where a "
+                  "name is \"?\", set cluster-announce-hostname",
+                  shown, dlk_net_place_text(&n->reached).text);
   else if (strstr(a->refusal, "cluster support disabled"))
     dlk_error_set(err, DLK_INVALID,
                   "%s: %s is no node of a cluster; use redis:// (or rediss://)",

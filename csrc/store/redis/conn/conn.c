@@ -46,6 +46,9 @@ static bool greet(struct dlk_net_conn *n) {
   return true;
 }
 
+#define DLK_TLS                                                                \
+  "rediss://, rediss+sentinel://, rediss+cluster:// or redlocks://"
+
 static void broken_protocol(struct dlk_redis_conn *c) {
   if (dlk_redis_pipe_starved(&c->pipe))
     dlk_net_conn_discard(&c->net, DLK_UNAVAILABLE, "out of memory");
@@ -54,8 +57,8 @@ static void broken_protocol(struct dlk_redis_conn *c) {
         &c->net, DLK_INVALID,
         c->net.at->tls
             ? "what answers there is not a Redis server; check host and port"
-            : "what answers there is not a Redis server, or wants TLS "
-              "(rediss://, rediss+sentinel://); check host and port");
+            : "what answers there is not a Redis server, or wants TLS (" DLK_TLS
+              "); check host and port");
   else
     dlk_net_conn_lost(&c->net, "the server's answer broke the protocol");
 }
@@ -165,8 +168,8 @@ static const struct dlk_net_protocol resp = {
     .explain = explain,
     .ping = "*1\r\n$4\r\nPING\r\n",
     .mute = "accepts connections but does not answer; is it Redis?",
-    .hung_up = " at the first command; if it wants TLS, use rediss:// (or "
-               "rediss+sentinel://); if it is a proxy, use the server itself"};
+    .hung_up = " at the first command; if it wants TLS, use " DLK_TLS
+               "; if it is a proxy, use the server itself"};
 
 void dlk_redis_conn_init(struct dlk_redis_conn *c, struct dlk_host *host,
                          const struct dlk_conf *conf,

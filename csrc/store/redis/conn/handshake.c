@@ -195,6 +195,9 @@ static void refused(struct dlk_redis_handshake *g, unsigned step,
                   g->name.text, g->db);
     return;
   }
+  /* A replica that names the primaries. */
+  if (step == WAIT && g->cluster && strstr(text, "be used with replica"))
+    return;
   /* A server that refuses some writes (OOM, MISCONF) may still release. */
   if (step == EXEC && f->code == DLK_UNAVAILABLE &&
       (f->action == DLK_REDIS_FAIL || f->action == DLK_REDIS_LATER))

@@ -143,8 +143,8 @@ static void usable(struct net *n) {
   n->link.moves += moved;
   want_back(n, false);
   dlk_net_conn_ready(&n->cmd.net);
-  dlk_net_event(n->host, n->cmd.net.conf, "connect", "connected%s",
-                moved ? "; it was started anew, or is another" : "");
+  dlk_net_conn_event(&n->cmd.net, "connect", "connected%s",
+                     moved ? "; it was started anew, or is another" : "");
   if (moved)
     n->events->moved(n->arg);
 }
@@ -177,10 +177,10 @@ static void warn(struct net *n) {
   if (n->warned || !policy[0] || strcmp(policy, "noeviction") == 0)
     return;
   n->warned = true;
-  dlk_net_event(n->host, n->cmd.net.conf, "eviction",
-                "maxmemory-policy is %s: locks can be evicted and held "
-                "twice; use noeviction",
-                policy);
+  dlk_net_conn_event(&n->cmd.net, "eviction",
+                     "maxmemory-policy is %s: locks can be evicted and held "
+                     "twice; use noeviction",
+                     policy);
 }
 
 static enum replicas replicas_now(const struct net *n) {
@@ -199,21 +199,21 @@ static void warn_replicas(struct net *n) {
   d->asked = n->host->now(n->host); /* locate asked the Sentinels before */
   dlk_redis_durable_count(d, n->hello.listed, d->asked);
   if (d->all && d->known && *d->known < 0 && !n->told_unknown)
-    dlk_net_event(n->host, n->cmd.net.conf, "replicas",
-                  "its Sentinels do not say how many replicas they know "
-                  "(+sentinel|master, docs/security.md): one that is away "
-                  "is not counted");
+    dlk_net_conn_event(&n->cmd.net, "replicas",
+                       "its Sentinels do not say how many replicas they know "
+                       "(+sentinel|master, docs/security.md): one that is away "
+                       "is not counted");
   n->told_unknown = true;
   enum replicas now = replicas_now(n);
   if (now == SCARCE && n->replicas != SCARCE)
-    dlk_net_event(n->host, n->cmd.net.conf, "replicas",
-                  "%lld of %u replicas are there; no lock can be given",
-                  (long long)n->hello.have, dlk_redis_durable_wanted(d));
+    dlk_net_conn_event(&n->cmd.net, "replicas",
+                       "%lld of %u replicas are there; no lock can be given",
+                       (long long)n->hello.have, dlk_redis_durable_wanted(d));
   else if (now == FEWER && n->replicas != FEWER)
-    dlk_net_event(n->host, n->cmd.net.conf, "replicas",
-                  "wait_replicas is %u of %u replicas, so a failover may "
-                  "lose a lock; \"all\" loses none",
-                  d->wanted, dlk_redis_durable_there(d));
+    dlk_net_conn_event(&n->cmd.net, "replicas",
+                       "wait_replicas is %u of %u replicas, so a failover may "
+                       "lose a lock; \"all\" loses none",
+                       d->wanted, dlk_redis_durable_there(d));
   n->replicas = now;
 }
 

@@ -41,11 +41,10 @@ static enum dlk_code database(const struct dlk_conf *conf, unsigned *db,
   if (is_socket)
     *db = (unsigned)dlk_option_number(&conf->options, "db", 0);
   else if (dlk_option_find(&conf->options, "db", NULL))
-    return dlk_error_set(err, DLK_INVALID,
-                         "%s: the option 'db' is for redis+unix://; here the "
-                         "database stands in the URL, as in "
-                         "redis://host:6379/0",
-                         conf->shown);
+    return dlk_conf_refuse(err, DLK_INVALID, conf,
+                           "the option 'db' is for redis+unix://; here the "
+                           "database stands in the URL, as in "
+                           "redis://host:6379/0");
   return DLK_OK;
 }
 
@@ -58,9 +57,8 @@ static enum dlk_code durability(const struct dlk_conf *conf,
                                               out->all ? 1 : 0);
   out->wait_timeout = dlk_option_ns(&conf->options, "wait_timeout", 0);
   if (out->replicas > 0 && out->wait_timeout > conf->io_timeout / 2)
-    return dlk_error_set(err, DLK_INVALID,
-                         "%s: wait_timeout must be at most half of io_timeout",
-                         conf->shown);
+    return dlk_conf_refuse(err, DLK_INVALID, conf,
+                           "wait_timeout must be at most half of io_timeout");
   return DLK_OK;
 }
 
@@ -101,10 +99,9 @@ enum dlk_code dlk_redis_conf_read(const struct dlk_conf *conf,
                                   struct dlk_error *err) {
   if (strncmp(conf->prefix, DLK_REDIS_RESERVED, strlen(DLK_REDIS_RESERVED)) ==
       0)
-    return dlk_error_set(err, DLK_INVALID,
-                         "%s: names that begin with " DLK_REDIS_RESERVED
-                         " are dlock's own; use another prefix",
-                         conf->shown);
+    return dlk_conf_refuse(err, DLK_INVALID, conf,
+                           "names that begin with " DLK_REDIS_RESERVED
+                           " are dlock's own; use another prefix");
   out->max_ttl = is_node(conf) ? dlk_option_ns(&conf->options, "max_ttl",
                                                DLK_REDIS_MAX_TTL)
                                : 0;

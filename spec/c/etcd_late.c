@@ -166,6 +166,36 @@ TEST(a_prolonging_is_not_done_behind_another_one) {
   end_link(l);
 }
 
+/* A revoke may have marked it in between. */
+TEST(an_attach_writes_over_nothing_that_it_did_not_see) {
+  struct dlk_ss_link *l = open_link();
+  char path[100];
+  ask(l, DLK_SS_CREATE, "/dlock/k/x-a-b-", 0, 0);
+  int64_t created = got.fence;
+  memcpy(path, got.path, sizeof path);
+  ask(l, DLK_SS_DETACH, path, 0, 60000);
+  int64_t mark = got.version, own = fake_lease(created);
+  ask(l, DLK_SS_READ, path, 0, 0);
+  struct dlk_ss_request r = {.verb = DLK_SS_ATTACH,
+                             .path = path,
+                             .data = "2",
+                             .len = 1,
+                             .version = mark,
+                             .seen = got.version - 1};
+  CHECK(dlk_etcd_driver.send(l, &r, answered, NULL, 0));
+  fake_serve();
+  CHECK(got.rc == DLK_SS_VERSION && fake_lease(created) == own);
+  ask(l, DLK_SS_READ, path, 0, 0);
+  r.seen = got.version;
+  CHECK(dlk_etcd_driver.send(l, &r, answered, NULL, 0));
+  fake_serve();
+  CHECK(got.rc == DLK_SS_OK && fake_lease(created) == l->lease);
+  CHECK(dlk_etcd_driver.send(l, &r, answered, NULL, 0));
+  fake_serve();
+  CHECK(got.rc == DLK_SS_VERSION);
+  end_link(l);
+}
+
 TEST(a_create_that_was_done_and_refused_goes) {
   struct dlk_ss_link *l = open_link();
   fake_full(true);

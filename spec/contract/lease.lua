@@ -422,6 +422,38 @@ return function(t, it, timed)
     t:expect_nothing_left()
   end)
 
+  moves("attach, which makes its owner known to all", function()
+    local a, b, c = t:open { name = "A" }, t:open { name = "B" }, t:open()
+    local key, kept = t:key(), t:key()
+    local text = assert(assert(a:lock(key, { value = "v" })):detach())
+    assert(a:revoke(key))
+    local lease = assert(b:attach(text))
+    assert.are.equal("B", lease.owner:match("^B") or lease.owner)
+    for _, store in ipairs { a, b, c } do
+      local holder = assert(store:inspect(key)).holders[1]
+      assert.are.equal(lease.owner, holder.owner)
+      assert.are.equal("v", holder.value)
+      local _, message = store:try_lock(key)
+      assert.is_truthy(message:find("held by " .. lease.owner, 1, true),
+        message)
+    end
+    t:eventually("the revoke is heard", function()
+      return lease:extend() and lease:revoked()
+    end)
+    local own = assert(b:attach(assert(assert(a:lock(kept,
+      { owner = "job 1" })):detach())))
+    assert.are.equal(own.owner, assert(c:inspect(kept)).holders[1].owner)
+    assert.is_true(own:release())
+    for _ = 1, 2 do
+      lease = assert(a:attach(assert(lease:detach())))
+      assert.are.equal(lease.owner, assert(c:inspect(key)).holders[1].owner)
+      lease = assert(b:attach(assert(lease:detach())))
+    end
+    assert.are.equal(lease.owner, assert(c:inspect(key)).holders[1].owner)
+    assert.is_true(lease:release())
+    t:expect_nothing_left()
+  end)
+
   -- Of each store what renews its leases has to begin with the attach.
   local moves_in_time = t.subject.portable and timed or function() end
 

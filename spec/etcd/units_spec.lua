@@ -4,7 +4,7 @@
 local run = require "spec.support.units"
 
 describe("the etcd store's C tests pass:", function()
-  for name, tests in pairs { wire = 11, proof = 5, late = 3 } do
+  for name, tests in pairs { wire = 11, proof = 5, late = 4 } do
     it(name, function()
       assert.are.equal(tests, run("etcd_" .. name))
     end)

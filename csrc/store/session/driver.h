@@ -66,8 +66,9 @@ enum dlk_ss_verb {
   DLK_SS_PROLONG, /* of what DETACHED gave for `version`, else NONODE. Lost:
                      read again */
   DLK_SS_ATTACH, /* to this session, of the mark's `version`, else NONODE; so is
-                    the one below. Lost: sent again, `attempt`: if the node is
-                    there, it was done */
+                    the one below. `data`, if any, becomes the node's, unless it
+                    was written since `seen`: VERSION. Lost: sent again,
+                    `attempt`: if the node is there, it was done */
   DLK_SS_DETACHED /* stat.version: another one after each PROLONG */
 };
 
@@ -77,6 +78,7 @@ struct dlk_ss_request {
   const char *data;
   size_t len;
   int64_t version; /* MARK */
+  int64_t seen;    /* ATTACH: the node's version; 0: it was not there */
   unsigned attempt;
   int64_t ms; /* DETACH, PROLONG */
   bool watch, fresh;

@@ -39,6 +39,7 @@ struct ask {
   enum stage stage;
   bool ranges, again;
   int64_t created;      /* the node's, or 0 */
+  int64_t seen;         /* what an ATTACH compares; -1: nothing */
   int64_t keep, keeper; /* of a lease of its own: seconds, and its id */
   struct dlk_buf body;  /* the call's message */
 };
@@ -144,6 +145,8 @@ static void put_move(const struct ask *a, const struct dlk_ss_request *q,
   bool back = q->verb == DLK_SS_ATTACH;
   out->failed |= name.failed;
   dlk_etcd_if(out, key, DLK_ETCD_CREATE, node->created);
+  if (a->seen >= 0)
+    dlk_etcd_if(out, key, DLK_ETCD_MOD, a->seen);
   if (q->verb == DLK_SS_DETACH)
     if_epoch(a->on, out);
   else
@@ -154,6 +157,10 @@ static void put_move(const struct ask *a, const struct dlk_ss_request *q,
     dlk_etcd_put_epoch(a->on, out);
   if (back)
     move.lease = a->on->lease;
+  if (back && q->data) {
+    move.same_value = false;
+    move.value = (struct dlk_etcd_bytes){q->data, q->len};
+  }
   if (back || q->verb == DLK_SS_DETACHED)
     dlk_etcd_do_range(out, DLK_ETCD_THEN, &read);
   if (q->verb != DLK_SS_DETACHED)
@@ -400,7 +407,8 @@ static bool read_node(struct ask *a, struct dlk_ss_reply *r,
   return true;
 }
 
-/* Of an attach that was done before, the node is on this session. */
+/* Of an attach that was done before, the node is on this session. A node that
+ * was written since it was seen may still be detached. */
 static void read_move(struct ask *a, struct dlk_ss_reply *r,
                       const struct dlk_etcd_did *did) {
   struct dlk_pb kvs = did->range.kvs;
@@ -409,6 +417,9 @@ static void read_move(struct ask *a, struct dlk_ss_reply *r,
   bool again = !did->succeeded && there && a->a.verb == DLK_SS_ATTACH &&
                a->again && kv.lease == a->on->lease;
   r->rc = again || (did->succeeded && there) ? DLK_SS_OK : DLK_SS_NONODE;
+  if (!did->succeeded && !again && there && a->seen >= 0 &&
+      kv.created == a->created && kv.modified != a->seen)
+    r->rc = DLK_SS_VERSION;
   if (!did->succeeded)
     return;
   r->stat.version = a->a.verb == DLK_SS_DETACHED ? kv.modified : kv.created;
@@ -549,6 +560,7 @@ static bool put(struct dlk_ss_ask *ask, const struct dlk_ss_request *q) {
   ask->at_once |= q->verb == DLK_SS_CLOCK;
   dlk_list_init(&a->call.link);
   a->again = q->attempt > 0;
+  a->seen = q->verb == DLK_SS_ATTACH && q->data ? q->seen : -1;
   if (q->verb == DLK_SS_KEEP || q->verb == DLK_SS_DETACH ||
       q->verb == DLK_SS_PROLONG)
     set_keeper(a, q);

@@ -17,12 +17,16 @@ int64_t dlk_ss_wall_ms(void) {
   return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
-void dlk_ss_data_format(struct dlk_buf *out, const struct dlk_lease *lease) {
+static void add_owner(struct dlk_buf *out, const char *owner) {
   dlk_buf_addf(out, "owner=");
-  dlk_ss_escape(out, lease->owner, strlen(lease->owner));
-  dlk_buf_addf(out, "\npid=%ld\nsince=%lld\nunits=%lu\ncap=%lu\n",
-               (long)getpid(), (long long)dlk_ss_wall_ms(),
-               (unsigned long)lease->want.units,
+  dlk_ss_escape(out, owner, strlen(owner));
+  dlk_buf_addf(out, "\npid=%ld\n", (long)getpid());
+}
+
+void dlk_ss_data_format(struct dlk_buf *out, const struct dlk_lease *lease) {
+  add_owner(out, lease->owner);
+  dlk_buf_addf(out, "since=%lld\nunits=%lu\ncap=%lu\n",
+               (long long)dlk_ss_wall_ms(), (unsigned long)lease->want.units,
                (unsigned long)lease->want.cap);
   if (lease->ttl < DLK_FOREVER)
     dlk_buf_addf(out, "ttl=%lld\n", (long long)(lease->ttl / DLK_MS));
@@ -30,6 +34,22 @@ void dlk_ss_data_format(struct dlk_buf *out, const struct dlk_lease *lease) {
     dlk_buf_addf(out, "value=");
     dlk_ss_escape(out, lease->value, lease->value_len);
     dlk_buf_addf(out, "\n");
+  }
+}
+
+static bool is_line(const char *at, size_t n, const char *name) {
+  return n >= strlen(name) && memcmp(at, name, strlen(name)) == 0;
+}
+
+void dlk_ss_data_reown(struct dlk_buf *out, const char *data, size_t len,
+                       const char *owner) {
+  add_owner(out, owner);
+  for (const char *at = data, *end = data + len; at && at < end;) {
+    const char *newline = memchr(at, '\n', (size_t)(end - at));
+    size_t n = newline ? (size_t)(newline - at) + 1 : (size_t)(end - at);
+    if (!is_line(at, n, "owner=") && !is_line(at, n, "pid="))
+      dlk_buf_add(out, at, n);
+    at += n;
   }
 }
 

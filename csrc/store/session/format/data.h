@@ -15,6 +15,9 @@ struct dlk_ss_data {
 };
 
 void dlk_ss_data_format(struct dlk_buf *out, const struct dlk_lease *lease);
+/* The data with that owner, and this process, in place of the ones there. */
+void dlk_ss_data_reown(struct dlk_buf *out, const char *data, size_t len,
+                       const char *owner);
 void dlk_ss_data_parse(const char *data, size_t len, struct dlk_ss_data *out);
 int64_t dlk_ss_wall_ms(void);
 

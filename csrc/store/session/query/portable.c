@@ -12,7 +12,10 @@
  *
  * A detach is repeated until it is known (the last one counts), and so is an
  * attach: the mark may be gone by our own, and then the node is bound to this
- * session, in which nobody else claims it. */
+ * session, in which nobody else claims it.
+ *
+ * An attach that changes the owner reads the node, and writes it anew in the
+ * step that binds it, if nobody (a revoke) wrote it in between. */
 #include "store/session/query/query.h"
 
 #include <stdio.h>
@@ -171,8 +174,13 @@ static void on_attached(struct dlk_ss_query *q, const struct dlk_ss_reply *r) {
   struct dlk_ss_session *s = q->member.session;
   int64_t ns = left(r), sent = r->sent;
   bool old = !op->renew && r->len > 0;
-  if (r->rc != DLK_SS_OK || !parse(lease->key, lease->key_len, &d)) {
-    is_lost(q);
+  if (r->rc == DLK_SS_VERSION) {
+    dlk_ss_query_again(q);
+    return;
+  }
+  if (r->rc != DLK_SS_OK || !parse(lease->key, lease->key_len, &d) ||
+      dlk_map_get(&q->store->by_guid, d.entry.guid, DLK_SS_GUID)) {
+    is_lost(q); /* of two that were repeated, the first has it */
     return;
   }
   lease->key = d.key;
@@ -198,6 +206,32 @@ static void on_attached(struct dlk_ss_query *q, const struct dlk_ss_reply *r) {
   }
 }
 
+/* data: the node's from now on; NULL: it stays as it is. */
+static bool ask_attach(struct dlk_ss_query *q, const struct detached_lease *d,
+                       const struct dlk_buf *data, int64_t seen) {
+  struct dlk_ss_request r = {.verb = DLK_SS_ATTACH,
+                             .path = path_of(q, d),
+                             .data = data ? data->data : NULL,
+                             .len = data ? data->len : 0,
+                             .version = d->number[VERSION],
+                             .seen = seen,
+                             .attempt = q->settling};
+  return r.path && dlk_ss_query_send(q, DLK_SS_FOR_DOWNGRADE, &r, on_attached);
+}
+
+/* A node that this member does not show yet is compared, too: the answer comes
+ * when it does. */
+static void on_seen(struct dlk_ss_query *q, const struct dlk_ss_reply *r) {
+  struct detached_lease d;
+  struct dlk_buf data = {0};
+  if (!is_string(q, &d))
+    return;
+  dlk_ss_data_reown(&data, r->data, r->len, q->op->lease->owner);
+  if (data.failed || !ask_attach(q, &d, &data, r->stat.version))
+    dlk_ss_query_end(q, DLK_UNAVAILABLE, NULL);
+  dlk_buf_free(&data);
+}
+
 static bool attach(struct dlk_ss_query *q) {
   struct detached_lease d;
   if (!is_string(q, &d))
@@ -206,11 +240,10 @@ static bool attach(struct dlk_ss_query *q) {
     is_lost(q); /* a lease of this store has it */
     return true;
   }
-  struct dlk_ss_request r = {.verb = DLK_SS_ATTACH,
-                             .path = path_of(q, &d),
-                             .version = d.number[VERSION],
-                             .attempt = q->settling};
-  return ask(q, &r, 0, DLK_SS_FOR_DOWNGRADE, on_attached);
+  if (d.number[FORM] == 2)
+    return ask_attach(q, &d, NULL, 0);
+  struct dlk_ss_request r = {.verb = DLK_SS_READ, .path = path_of(q, &d)};
+  return r.path && dlk_ss_query_send(q, DLK_SS_FOR_READ, &r, on_seen);
 }
 
 static void on_prolonged(struct dlk_ss_query *q, const struct dlk_ss_reply *r) {

@@ -123,6 +123,76 @@ describe("etcd with users", function()
     assert(store:lock(key(), { timeout = 5 })):release()
   end)
 
+  local function root(...)
+    return assert(etcd.ctl((server.url:gsub("//", "//root:secret@")), ...))
+  end
+
+  -- More than a session's time later each of them is held. wait_lost also asks
+  -- the program for its password.
+  local function stays(lease)
+    local lost, why, code = lease:wait_lost(4.5)
+    assert.are.equal("timeout", code, lost and why)
+    assert.is_true(lease:held())
+  end
+
+  timed("a connection of before auth was enabled asks for a token", function()
+    root("auth", "disable")
+    local opts = as("app:secret", { session_timeout = 3 })
+    local a, b, lease = open(opts), open(opts), nil
+    local ok, why = pcall(function()
+      lease = assert(a:lock(key()))
+      assert(b:lock(key())):release() -- its connection has no token either
+    end)
+    assert(etcd.ctl(server.url, "auth", "enable"))
+    assert(ok, why)
+    assert(b:lock(key())):release()
+    stays(lease)
+    root("auth", "disable")
+    assert(lease:extend())
+    assert(etcd.ctl(server.url, "auth", "enable"))
+    stays(lease)
+    assert.is_true(lease:release())
+  end)
+
+  timed("a password that changed while a lock is held", function()
+    local word, events = "secret", {}
+    local store = open { url = server.url .. "/app", username = "app",
+      session_timeout = 3, password = function() return word end,
+      on_event = function(e) events[#events + 1] = e.kind end }
+    local lease = assert(store:lock(key()))
+    word = "changed"
+    assert(etcd.ctl((server.url:gsub("//", "//root:secret@")), "user", "delete",
+      "app"))
+    root("user", "add", "app:changed")
+    root("user", "grant-role", "app", "locks")
+    local kept, message = pcall(stays, lease)
+    word = "secret"
+    root("user", "delete", "app")
+    root("user", "add", "app:secret")
+    root("user", "grant-role", "app", "locks")
+    assert(kept, message)
+    stays(lease)
+    assert.is_true(lease:release())
+    assert.are.equal("denied", table.concat(events, " "):match("denied"))
+  end)
+
+  timed("a password that became wrong for good ends what is held in time",
+  function()
+    local store = open(as("app:secret", { session_timeout = 3 }))
+    local lease = assert(store:lock(key()))
+    root("user", "delete", "app")
+    root("user", "add", "app:changed")
+    root("user", "grant-role", "app", "locks")
+    local lost = lease:wait_lost(10)
+    local _, message, code = store:lock(key(), { timeout = 20 })
+    root("user", "delete", "app")
+    root("user", "add", "app:secret")
+    root("user", "grant-role", "app", "locks")
+    assert.is_true(lost)
+    assert.are.equal("denied", code, message)
+    assert.matches("password is wrong", message)
+  end)
+
   it("a name is no harm where nobody asks for it", function()
     local url = common.url:gsub("//", "//app:secret@")
     assert(open { url = url }:lock(key())):release()

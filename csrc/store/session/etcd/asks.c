@@ -276,7 +276,7 @@ static enum dlk_ss_rc rc_of(const struct ask *a) {
   const struct dlk_grpc_call *c = &a->call;
   if (c->status == DLK_GRPC_OK)
     return DLK_SS_OK;
-  if (dlk_etcd_denied(c))
+  if (dlk_etcd_denied(a->on, c))
     return DLK_SS_NOAUTH;
   bool unsure = c->status == DLK_GRPC_EXHAUSTED &&
                 !strstr(c->text, "larger than max") && /* read by nobody */

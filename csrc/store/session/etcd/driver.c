@@ -100,11 +100,21 @@ static void close_link(struct dlk_ss_link *l) {
 
 /* ---- the handshake ---- */
 
+/* A session that may still have holds goes on until its time is over: the
+ * program may have another password, an admin may give the right back. */
 static void denied(struct dlk_ss_link *l, const struct dlk_grpc_call *c) {
   struct dlk_secret *secret = l->client->conf.secret;
+  struct dlk_error why;
   if (secret && dlk_secret_refused(secret, l->turn))
     dlk_net_event(l->host, &l->client->conf, "denied", "%s", c->text);
-  dlk_etcd_link_end(l, DLK_SS_END_DENIED, c->text);
+  if (l->lease == 0) {
+    dlk_etcd_link_end(l, DLK_SS_END_DENIED, c->text);
+    return;
+  }
+  dlk_error_set(&why, DLK_UNAVAILABLE,
+                "%s: %s; were the user's password or roles changed?",
+                l->client->conf.shown, c->text);
+  dlk_net_conn_refuse(&l->grpc.net, &why);
 }
 
 /* True: the answer was OK. */
@@ -112,7 +122,7 @@ static bool was_good(struct dlk_ss_link *l, const struct dlk_grpc_call *c) {
   if (c->status == DLK_GRPC_OK)
     return true;
   struct dlk_error why;
-  if (dlk_etcd_denied(c)) {
+  if (dlk_etcd_denied(l, c)) {
     denied(l, c);
   } else if (c->status == DLK_GRPC_NOT_FOUND && l->lease != 0) {
     dlk_etcd_link_end(l, DLK_SS_END_EXPIRED, "the lease ran out");

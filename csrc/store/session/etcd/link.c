@@ -41,18 +41,28 @@ void dlk_etcd_link_end(struct dlk_ss_link *l, enum dlk_ss_end end,
     l->events.ended(l->user, end, text);
 }
 
-bool dlk_etcd_denied(const struct dlk_grpc_call *c) {
+/* The connection has no token, though we have a name: authentication was
+ * enabled since it was made. */
+static bool lacks_token(const struct dlk_ss_link *l,
+                        const struct dlk_grpc_call *c) {
+  return l->client->conf.username && l->grpc.token.len == 0 &&
+         strstr(c->text, "user name is empty");
+}
+
+bool dlk_etcd_denied(const struct dlk_ss_link *l,
+                     const struct dlk_grpc_call *c) {
   return c->status == DLK_GRPC_DENIED ||
          (c->status == DLK_GRPC_INVALID &&
           (strstr(c->text, "authentication failed") ||
-           strstr(c->text, "user name is empty")));
+           (strstr(c->text, "user name is empty") && !lacks_token(l, c))));
 }
 
 bool dlk_etcd_link_lost(struct dlk_ss_link *l, const struct dlk_grpc_call *c) {
   char text[DLK_GRPC_TEXT + 20];
   switch (c->status) {
   case DLK_GRPC_INVALID:
-    if (!c->streams && !strstr(c->text, "auth store is old"))
+    if (!c->streams && !strstr(c->text, "auth store is old") &&
+        !lacks_token(l, c))
       return false;
     break;
   case DLK_GRPC_OK:

@@ -61,7 +61,8 @@ size_t dlk_etcd_epoch_key(const struct dlk_ss_link *l, uint32_t epoch,
                           struct dlk_buf *out);
 /* Fails without the session's lease. */
 void dlk_etcd_put_epoch(const struct dlk_ss_link *l, struct dlk_buf *out);
-bool dlk_etcd_denied(const struct dlk_grpc_call *c);
+bool dlk_etcd_denied(const struct dlk_ss_link *l,
+                     const struct dlk_grpc_call *c);
 /* The call ended by the connection's fault: the connection is dropped. */
 bool dlk_etcd_link_lost(struct dlk_ss_link *l, const struct dlk_grpc_call *c);
 

@@ -18,6 +18,7 @@
 
 struct easy {
   void *call;
+  const struct curl_slist *headers;
   bool spoiled, rewinds, reads;
 };
 
@@ -51,6 +52,8 @@ CURLcode curl_easy_setopt(CURL *e, CURLoption option, ...) {
   va_start(args, option);
   if (option == CURLOPT_PRIVATE)
     to->call = va_arg(args, void *);
+  if (option == CURLOPT_HTTPHEADER)
+    to->headers = va_arg(args, struct curl_slist *);
   va_end(args);
   to->rewinds |= option == CURLOPT_SEEKFUNCTION ||
                  option == CURLOPT_POSTFIELDS ||
@@ -117,10 +120,13 @@ CURLMsg *curl_multi_info_read(CURLM *m, int *left) {
 }
 
 struct curl_slist *curl_slist_append(struct curl_slist *list, const char *s) {
-  struct curl_slist *one = calloc(1, sizeof *one);
+  struct curl_slist *one = calloc(1, sizeof *one), *last = list;
   one->data = strdup(s);
-  one->next = list;
-  return one;
+  while (last && last->next)
+    last = last->next;
+  if (last)
+    last->next = one;
+  return list ? list : one;
 }
 
 void curl_slist_free_all(struct curl_slist *list) {
@@ -232,6 +238,33 @@ TEST(no_body_can_be_sent_twice) {
   CHECK(given->reads && !given->rewinds);
   answer(CURLE_SEND_FAIL_REWIND);
   CHECK(c.status == 0 && c.unsent && strstr(c.text, "connection ended"));
+  end(&c);
+}
+
+static bool sends(const char *token) {
+  const struct curl_slist *last = given->headers;
+  while (last->next)
+    last = last->next;
+  return strcmp(last->data, token) == 0;
+}
+
+TEST(a_call_keeps_the_token_with_which_it_began) {
+  struct dlk_http_call before = {.told = NULL}, c = {.told = NULL};
+  begin();
+  CHECK(dlk_http_token(&http, "a"));
+  ask(&before);
+  struct easy *first = given;
+  CHECK(dlk_http_token(&http, "b"));
+  CHECK(sends("X-Consul-Token: a"));
+  ask(&c);
+  CHECK(sends("X-Consul-Token: b"));
+  answer(CURLE_OK);
+  CHECK(!c.outdated);
+  given = first;
+  CHECK(sends("X-Consul-Token: a"));
+  answer(CURLE_OK);
+  CHECK(before.outdated);
+  dlk_http_drop(&before);
   end(&c);
 }
 

@@ -6,6 +6,7 @@ local common = require "spec.consul.common"
 local consul = require "spec.support.consul"
 local files = require "spec.support.files"
 local process = require "spec.support.process"
+local proxy = require "spec.support.proxy"
 local redis = require "spec.support.redis"
 local servers = require "spec.support.server"
 local steady = require "spec.support.steady"
@@ -76,8 +77,11 @@ end)
 
 describe("Consul with ACL tokens", function()
   local server
-  local ROOT, APP = ("1"):rep(8) .. "-1111-1111-1111-" .. ("1"):rep(12),
-    ("2"):rep(8) .. "-2222-2222-2222-" .. ("2"):rep(12)
+  local function uuid(digit)
+    return (("8-4-4-4-12"):gsub("%d+", function(n) return digit:rep(n) end))
+  end
+
+  local ROOT, APP, LENT = uuid "1", uuid "2", uuid "3"
 
   local function policy(name, secret, rules)
     assert(consul.get(server.url, "/v1/acl/policy", ('{"Name":"%s","Rules":%q}')
@@ -145,6 +149,81 @@ describe("Consul with ACL tokens", function()
     assert.are.equal("denied", select(3, store:lock(key(), { timeout = 1 })))
     assert(store:lock(key(), { timeout = 20 })):release()
   end)
+
+  -- Another token with the rights of the page; and that one's end.
+  local function lend()
+    local rules = files.read("docs/security.md"):match("```hcl\n(.-)```")
+    policy("lent", LENT, rules)
+  end
+
+  local function take_back()
+    local list = assert(consul.get(server.url, "/v1/acl/tokens", nil, ROOT))
+    local command = consul.command(server.url:gsub("//", "//:" .. ROOT .. "@"),
+      "acl", "token", "delete", "-id",
+      list:match('"AccessorID":"([^"]+)",[^}]-"Policies":%[[^%]]-"lent"'))
+    local status, _, err = process.run { command = command, timeout = 30 }
+    assert(status == 0, err)
+  end
+
+  local function write(path, token)
+    servers.write_file(path .. ".new", token .. "\n")
+    assert(os.rename(path .. ".new", path))
+  end
+
+  timed("goes on with the token that a file has by now", function()
+    lend()
+    local path, k, seen = servers.new_dir() .. "/token", key(), {}
+    write(path, LENT)
+    local store = open { url = server.url .. "/app", password_file = path,
+      on_event = function(event) seen[#seen + 1] = event.kind end }
+    local lease = assert(store:lock(k))
+    local waits = process.spawn { args = { server.url .. "/app", path, k },
+      script = [[
+        local store = assert(require("dlock").open { url = arg[1],
+          password_file = arg[2], session_timeout = 4 })
+        local lease, message = store:lock(arg[3], { timeout = 60 })
+        print(lease and "holds" or message)
+      ]] }
+    common.eventually(store, "it waits", function()
+      return #consul.keys(server.url, "app/dlock/" .. k .. "/", ROOT) == 2
+    end)
+    write(path, APP)
+    take_back()
+    -- Before any proof: what is refused was not done.
+    assert(lease:guard("PUT", "app/dlock/" .. k, "1"))
+    assert(lease:guard("DELETE", "app/dlock/" .. k))
+    assert.is_nil((lease:wait_lost(6)))
+    assert.is_true(lease:held())
+    assert(lease:release())
+    waits:expect "^holds$"
+    assert.are.same({ "connect" }, seen)
+  end)
+
+  for _, outage in ipairs { false, true } do
+    timed("asks for a token while a lease is held"
+      .. (outage and ", and its connection lost" or ""), function()
+      lend()
+      local between = proxy.start(server.url)
+      local words, n, told = { LENT, APP }, 0, 0
+      local store = open { url = between.url .. "/app",
+        on_event = function(event)
+          told = told + (event.kind == "denied" and 1 or 0)
+        end,
+        password = function()
+          n = n + 1
+          return words[math.min(n, 2)]
+        end }
+      local lease = assert(store:lock(key()))
+      take_back()
+      if outage then between:close() end
+      for _ = 1, 12 do assert.is_nil((lease:wait_lost(0.5))) end
+      assert.is_true(lease:held())
+      assert.are.same({ 2, 1 }, { n, told })
+      assert(lease:release())
+      common.clean_up()
+      between:stop()
+    end)
+  end
 end)
 
 describe("what is no Consul, or not to be had,", function()

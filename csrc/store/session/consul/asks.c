@@ -193,18 +193,23 @@ static void fly(struct ask *a, enum stage stage) {
   }
 }
 
-static void start(struct dlk_ss_ask *ask) {
-  struct ask *a = of(ask);
+/* The first time, or with another token than before. */
+static void go(struct ask *a) {
   char path[80];
-  a->sight.sent = ask->sent;
-  a->sight.seen = a->on->seen;
-  if (a->a.verb != DLK_SS_PROVE) {
-    fly(a, ITSELF);
+  if (a->stage != PROVING) {
+    fly(a, a->stage);
     return;
   }
-  a->stage = PROVING;
   snprintf(path, sizeof path, "/v1/session/renew/%s", a->on->session);
   call(a, path, "", 0);
+}
+
+static void start(struct dlk_ss_ask *ask) {
+  struct ask *a = of(ask);
+  a->sight.sent = ask->sent;
+  a->sight.seen = a->on->seen;
+  a->stage = a->a.verb == DLK_SS_PROVE ? PROVING : ITSELF;
+  go(a);
 }
 
 /* ---- the dead (A4) ---- */
@@ -330,6 +335,9 @@ static bool take(struct ask *a) {
   } else if (create && refused(a) == DLK_SS_NONODE) {
     dlk_consul_cut(l, "another epoch was written");
     return false;
+  } else if (c->status == 409 && refused(a) == DLK_SS_NOAUTH &&
+             dlk_consul_retries(l, c)) {
+    go(a);
   } else if (c->status == 409) {
     dlk_ss_ask_end(&a->a, refused(a),
                    dlk_ss_keep_text(l->client->texts, a->said.why));
@@ -368,6 +376,8 @@ static void on_told(struct dlk_http_call *c) {
   } else if (c->status == 200 || c->status == 404 || c->status == 409) {
     if (!take(a))
       return;
+  } else if (c->status == 403 && dlk_consul_retries(l, c)) {
+    go(a);
   } else {
     snprintf(text, sizeof text, "%.*s",
              (int)(c->in.len < 199 ? c->in.len : 199),

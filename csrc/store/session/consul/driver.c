@@ -32,8 +32,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/secret.h"
-
 #define PAUSE_MIN (50 * DLK_MS)
 #define PAUSE_MAX DLK_SEC
 /* TLS 1.3 says behind the handshake why it refuses us, and what is written then
@@ -146,13 +144,15 @@ static const char *words(const struct dlk_http_call *c, char out[200]) {
   return out;
 }
 
+/* A token that changes opens no other session: the holds stay. */
 static void denied(struct dlk_ss_link *l, const char *text) {
-  const struct dlk_conf *conf = &l->client->conf;
-  char event[400];
-  snprintf(event, sizeof event, "%s: %s", conf->shown, text);
-  if (conf->secret && dlk_secret_refused(conf->secret, l->turn))
-    l->host->event(l->host, "denied", event);
-  dlk_consul_end(l, DLK_SS_END_DENIED, text);
+  dlk_consul_refused(l, text);
+  if (l->session[0] && l->client->conf.secret) {
+    l->events.away(l->user, text);
+    again(l);
+  } else {
+    dlk_consul_end(l, DLK_SS_END_DENIED, text);
+  }
 }
 
 static void failed(struct dlk_ss_link *l, const struct dlk_http_call *c) {
@@ -259,17 +259,6 @@ static void on_entered(struct dlk_http_call *c) {
     again(l);
 }
 
-static bool set_token(struct dlk_ss_link *l) {
-  const struct dlk_conf *conf = &l->client->conf;
-  struct dlk_buf now = {0};
-  const char *token = conf->password;
-  if (conf->secret)
-    token = dlk_secret_read(conf->secret, &now, &l->turn) ? now.data : NULL;
-  bool ok = !now.failed && dlk_http_token(&l->http, token);
-  dlk_buf_wipe(&now);
-  return ok;
-}
-
 /* C2. */
 static bool create(struct dlk_ss_link *l) {
   dlk_buf_addf(&l->body,
@@ -311,7 +300,7 @@ static void soon_fired(struct dlk_timer *timer, int64_t now) {
   if (l->cut) {
     const char *why = l->cut;
     l->cut = NULL;
-    dlk_http_drop(&l->probe); /* no call may be on at set_token */
+    dlk_http_drop(&l->probe);
     dlk_consul_watches_end(l, false);
     l->events.away(l->user, why);
     dlk_ss_asks_end(&l->asks, why);
@@ -321,7 +310,7 @@ static void soon_fired(struct dlk_timer *timer, int64_t now) {
     return;
   bool fresh = l->state == DLK_CONSUL_OPENING;
   dlk_buf_clear(&l->body);
-  if (set_token(l) && (fresh ? create(l) : enter(l)))
+  if (dlk_consul_token(l) && (fresh ? create(l) : enter(l)))
     return;
   if (fresh)
     dlk_consul_end(l, DLK_SS_END_FAILED, "out of memory");

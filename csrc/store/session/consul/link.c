@@ -2,6 +2,9 @@
 #include "store/session/consul/link.h"
 
 #include <stdio.h>
+#include <string.h>
+
+#include "core/secret.h"
 
 void dlk_consul_busy(struct dlk_ss_link *l) {
   bool rests = l->state == DLK_CONSUL_UP && dlk_list_empty(&l->asks.list);
@@ -42,6 +45,45 @@ void dlk_consul_cut(struct dlk_ss_link *l, const char *why) {
   l->cut = dlk_ss_keep_text(l->client->texts, why);
   dlk_consul_state(l, DLK_CONSUL_AWAY);
   l->host->timer_set(l->host, &l->soon, 0);
+}
+
+bool dlk_consul_token(struct dlk_ss_link *l) {
+  const struct dlk_conf *conf = &l->client->conf;
+  struct dlk_buf now = {0};
+  unsigned turn = l->turn;
+  const char *token = conf->password;
+  if (conf->secret)
+    token = dlk_secret_read(conf->secret, &now, &l->turn) ? now.data : NULL;
+  bool known = l->http.headers && turn == l->turn;
+  bool ok = !now.failed && (known || dlk_http_token(&l->http, token));
+  dlk_buf_wipe(&now);
+  return ok;
+}
+
+void dlk_consul_refused(struct dlk_ss_link *l, const char *text) {
+  const struct dlk_conf *conf = &l->client->conf;
+  char event[400];
+  snprintf(event, sizeof event, "%s: %s", conf->shown, text);
+  if (conf->secret && dlk_secret_refused(conf->secret, l->turn))
+    l->host->event(l->host, "denied", event);
+}
+
+bool dlk_consul_retries(struct dlk_ss_link *l, const struct dlk_http_call *c) {
+  char text[200];
+  unsigned turn = l->turn;
+  if (!l->client->conf.secret)
+    return false;
+  if (c->outdated)
+    return true;
+  if (!dlk_consul_token(l))
+    return false;
+  if (turn != l->turn)
+    return true;
+  snprintf(text, sizeof text, "%.*s", c->in.len < 199 ? (int)c->in.len : 199,
+           c->in.len ? c->in.data : "");
+  if (strstr(text, "ACL not found")) /* else it may lack a right */
+    dlk_consul_refused(l, text);
+  return false;
 }
 
 bool dlk_consul_silent(const struct dlk_http_call *c) {

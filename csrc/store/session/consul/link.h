@@ -67,6 +67,13 @@ void dlk_consul_epoch_key(const struct dlk_ss_link *l, struct dlk_buf *out);
 /* Nobody knows what became of what is asked: the session is AWAY, and all are
  * told so soon. */
 void dlk_consul_cut(struct dlk_ss_link *l, const char *why);
+/* Reads the token, for the calls to come. False: no memory. */
+bool dlk_consul_token(struct dlk_ss_link *l);
+/* The token was refused: the program may be asked for another. */
+void dlk_consul_refused(struct dlk_ss_link *l, const char *text);
+/* c was refused, and not done. True: there is another token than c's, with
+ * which it is to be asked again. */
+bool dlk_consul_retries(struct dlk_ss_link *l, const struct dlk_http_call *c);
 /* The servers did not answer c. */
 bool dlk_consul_silent(const struct dlk_http_call *c);
 /* As cut, if c is silent. True: the session is AWAY. */

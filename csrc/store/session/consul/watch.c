@@ -213,6 +213,10 @@ static void on_told(struct dlk_http_call *c) {
     dlk_buf_clear(&c->in);
   bool ok = (c->status == 200 || c->status == 404) && c->index > 0 &&
             dlk_consul_read(&c->in, &a);
+  if (c->status == 403 && dlk_consul_retries(l, c)) {
+    line_up(f);
+    return;
+  }
   if (!ok) {
     dlk_consul_cut(l, "a blocking query was refused");
     return;

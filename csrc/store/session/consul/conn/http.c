@@ -35,6 +35,12 @@
 #define IDLE_MOST 32L
 #define IDLE_AGE 86400L /* seconds */
 
+/* libcurl keeps no copy of them. */
+struct dlk_http_headers {
+  struct curl_slist *list;
+  size_t users; /* calls, and http itself */
+};
+
 struct dlk_http_poll {
   uv_poll_t handle;
   struct dlk_http *http;
@@ -106,6 +112,16 @@ static size_t on_header(char *line, size_t size, size_t n, void *arg) {
 
 /* ---- calls ---- */
 
+/* Takes NULL. */
+static void let_go(struct dlk_http_headers *headers) {
+  if (!headers || --headers->users > 0)
+    return;
+  for (struct curl_slist *at = headers->list; at; at = at->next)
+    explicit_bzero(at->data, strlen(at->data));
+  curl_slist_free_all(headers->list);
+  free(headers);
+}
+
 static void take_off(struct dlk_http_call *c) {
   struct dlk_http_pool *pool = c->on;
   if (!pool)
@@ -119,6 +135,9 @@ static void take_off(struct dlk_http_call *c) {
     h->idle[h->idle_count++] = c->easy;
   else
     curl_easy_cleanup(c->easy);
+  c->outdated = c->headers != h->headers;
+  let_go(c->headers);
+  c->headers = NULL;
 }
 
 /* The agent's limit of connections ends a new one with a status, or with
@@ -324,7 +343,8 @@ static bool prepare(struct dlk_http *h, struct dlk_http_call *c,
   (void)curl_easy_setopt(e, CURLOPT_HEADERDATA, c);
   (void)curl_easy_setopt(e, CURLOPT_READDATA, c);
   (void)curl_easy_setopt(e, CURLOPT_ERRORBUFFER, c->text);
-  (void)curl_easy_setopt(e, CURLOPT_HTTPHEADER, h->headers);
+  (void)curl_easy_setopt(e, CURLOPT_HTTPHEADER,
+                         h->headers ? h->headers->list : NULL);
   (void)curl_easy_setopt(e, CURLOPT_FRESH_CONNECT, c->anew ? 1L : 0L);
   (void)curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)dlk_to_ms(timeout));
   (void)curl_easy_setopt(e, c->body ? CURLOPT_UPLOAD : CURLOPT_HTTPGET, 1L);
@@ -339,7 +359,7 @@ bool dlk_http_start(struct dlk_http *h, struct dlk_http_call *c,
       &h->pools[c->lasts ? DLK_HTTP_LASTING : DLK_HTTP_SHORT];
   dlk_buf_clear(&c->in);
   c->status = c->error = 0;
-  c->insecure = c->unsent = c->fresh = false;
+  c->insecure = c->unsent = c->fresh = c->outdated = false;
   c->index = c->date_ms = 0;
   c->text[0] = '\0';
   c->sent = h->host->now(h->host);
@@ -350,6 +370,9 @@ bool dlk_http_start(struct dlk_http *h, struct dlk_http_call *c,
       curl_multi_add_handle(pool->multi, c->easy) == CURLM_OK) {
     pool->flying++;
     c->on = pool;
+    c->headers = h->headers;
+    if (c->headers)
+      c->headers->users++;
     return true;
   }
   curl_easy_cleanup(c->easy);
@@ -459,10 +482,10 @@ void dlk_http_close(struct dlk_http *h) {
     h->pools[i].multi = NULL;
     h->host->timer_clear(h->host, &h->pools[i].timer);
   }
-  (void)dlk_http_token(h, NULL);
-  curl_slist_free_all(h->headers);
+  let_go(h->headers);
   curl_slist_free_all(h->connect_to);
-  h->headers = h->connect_to = NULL;
+  h->headers = NULL;
+  h->connect_to = NULL;
   if (h->poll)
     uv_close((uv_handle_t *)&h->poll->handle, on_closed);
   h->poll = NULL;
@@ -471,18 +494,34 @@ void dlk_http_close(struct dlk_http *h) {
   h->all = -1;
 }
 
-bool dlk_http_token(struct dlk_http *h, const char *token) {
+/* Of one with a token. NULL: no memory. */
+static struct curl_slist *list_of(const char *token) {
   struct dlk_buf line = {0};
-  for (struct curl_slist *at = h->headers; at; at = at->next)
-    explicit_bzero(at->data, strlen(at->data));
-  curl_slist_free_all(h->headers);
-  h->headers = curl_slist_append(NULL, "Expect:");
+  struct curl_slist *list = curl_slist_append(NULL, "Expect:"), *more = NULL;
   dlk_buf_reserve(&line, 8192);
   dlk_buf_addf(&line, "X-Consul-Token: %.*s",
                token ? (int)strcspn(token, "\r\n") : 0, token);
   dlk_buf_add(&line, "", 1);
-  struct curl_slist *more =
-      token && !line.failed ? curl_slist_append(h->headers, line.data) : NULL;
+  if (list && token && !line.failed)
+    more = curl_slist_append(list, line.data);
   dlk_buf_wipe(&line);
-  return h->headers && (more || !token);
+  if (more || !token)
+    return list;
+  curl_slist_free_all(list);
+  return NULL;
+}
+
+bool dlk_http_token(struct dlk_http *h, const char *token) {
+  struct dlk_http_headers *headers = calloc(1, sizeof *headers);
+  let_go(h->headers);
+  h->headers = headers;
+  if (!headers)
+    return false;
+  headers->users = 1;
+  headers->list = list_of(token);
+  if (headers->list)
+    return true;
+  let_go(headers);
+  h->headers = NULL;
+  return false;
 }

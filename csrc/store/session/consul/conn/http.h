@@ -14,6 +14,7 @@
 enum { DLK_HTTP_SHORT, DLK_HTTP_LASTING, DLK_HTTP_POOLS };
 
 struct dlk_http;
+struct dlk_http_headers;
 
 /* Connections, of which a call takes one that is idle, or a new one. */
 struct dlk_http_pool {
@@ -30,7 +31,8 @@ struct dlk_http {
   struct dlk_http_pool pools[DLK_HTTP_POOLS];
   int all; /* an epoll descriptor: its sockets */
   struct dlk_http_poll *poll;
-  struct curl_slist *headers, *connect_to;
+  struct dlk_http_headers *headers; /* of the calls to come */
+  struct curl_slist *connect_to;
   CURL *idle[DLK_HTTP_IDLE];
   size_t idle_count;
   char origin[300]; /* "http://127.0.0.1:8500" */
@@ -43,11 +45,13 @@ struct dlk_http_call {
   bool anew;                /* by a new connection */
   void (*told)(struct dlk_http_call *c);
   CURL *easy;
+  struct dlk_http_headers *headers;
   int64_t sent;
   long status;            /* 0: no answer; text says why */
   int error;              /* why there is no connection; 0: something else */
   bool insecure;          /* TLS does not let us */
   bool unsent;            /* the connection ended while it was asked */
+  bool outdated;          /* another token was given meanwhile */
   bool fresh;             /* its connection was new, or there is none */
   int64_t index, date_ms; /* X-Consul-Index, Date; 0: not given */
   const char *body;
@@ -62,7 +66,7 @@ bool dlk_http_library(void);
 bool dlk_http_open(struct dlk_http *h, void (*gone)(void *arg), void *arg);
 /* Ends all calls. */
 void dlk_http_close(struct dlk_http *h);
-/* Sent with the calls to come. None may be on: libcurl keeps no copy of it. */
+/* Sent with the calls to come. False: no memory; then there is none. */
 bool dlk_http_token(struct dlk_http *h, const char *token);
 /* body NULL: a GET; else a PUT, and body stays until `told`, which is called
  * from the loop. Then c is free for another. */

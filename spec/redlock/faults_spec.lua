@@ -6,6 +6,8 @@ local redlock = require "spec.support.redlock"
 local server = require "spec.support.server"
 local uv = require "luv"
 
+local texts = require("spec.sim.redis_model").texts()
+
 local function seconds(fn)
   local start = uv.hrtime()
   fn()
@@ -265,6 +267,32 @@ describe("on Redlock,", function()
       last = lease.fence
       assert(lease:release())
     end
+  end)
+
+  -- A vote has no fence where the key has no counter.
+  it("a holder's fence is told to those who wait for another leader",
+  function()
+    start { count = 1 }
+    local client, watcher = set.nodes[1]:connect(), set.nodes[1]:connect()
+    finally(function()
+      client:close()
+      watcher:close()
+    end)
+    client:call("SET", "lock", "token", "PX", 60000)
+    client:call("HSET", "info", "token", "0 1700000000000 value")
+    watcher:call("SUBSCRIBE", "news of it")
+    local function raise()
+      client:call("ZADD", "news", 1, "news of it")
+      assert(client:call("EVAL", texts.raise, 6, "lock", "counter", "holders",
+        "permits", "info", "news", "token", 60000, "7", 0, 0, 60000,
+        "process") > 0)
+    end
+    raise()
+    assert.are.same({ "message", "news of it", "c lock" }, watcher:read())
+    assert.are.equal("7 1700000000000 value",
+      client:call("HGET", "info", "token"))
+    raise()
+    assert.are.equal(1, client:call("EXISTS", "news")) -- nothing is new
   end)
 
   it("a vote that was taken away counts no longer", function()

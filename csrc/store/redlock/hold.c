@@ -187,6 +187,11 @@ static bool is_held(const struct dlk_redlock_vote *v) {
   return v && !v->ask;
 }
 
+/* It is held, and has the fence. */
+static bool is_ready(const struct dlk_redlock_vote *v) {
+  return is_held(v) && v->fresh;
+}
+
 /* One under way keeps its ttl, by which its answer counts. */
 static void renew(struct dlk_redlock_vote *v) {
   struct dlk_lease *lease = &v->lease;
@@ -333,6 +338,7 @@ static void lost(struct dlk_host *host, struct dlk_lease *lease,
   struct dlk_redlock_vote *v = vote_of(lease);
   (void)host;
   v->refs++;
+  v->hold->refused += v->hold->phase == DLK_REDLOCK_RAISING;
   dlk_redlock_drop(v, why);
   renewal_over(v);
   dlk_redlock_vote_unref(v);
@@ -378,7 +384,8 @@ static void end(struct dlk_redlock_hold *h, const struct dlk_error *err) {
 static void unheard(const struct dlk_redlock_hold *h, struct dlk_error *err) {
   const struct dlk_redlock *s = h->s;
   char key[DLK_QUOTED_MAX];
-  const struct dlk_redlock_failures *f = &h->failures;
+  bool cut = h->op->ending != DLK_OK && h->failures.count < h->before.count;
+  const struct dlk_redlock_failures *f = cut ? &h->before : &h->failures;
   const char *why = f->count > 0 ? strstr(f->error.text, ": ") : NULL;
   dlk_error_set(err, dlk_redlock_failure(s, f),
                 "%s: fewer than %u of %u nodes voted%s",
@@ -448,10 +455,12 @@ static void cleared(struct dlk_redlock_hold *h) {
   enum dlk_code code = h->op->ending;
   if (h->op->kind == DLK_OP_ATTACH)
     err.code = DLK_LOST;
-  if (h->yes + h->refused >= h->s->q)
+  if (h->yes + h->refused >= h->s->q) {
     h->unheard = false;
-  else if (code == DLK_OK) /* else the round was cut short */
+  } else if (code == DLK_OK) { /* else the round was cut short */
     h->unheard = true;
+    h->before = h->failures;
+  }
   bool late = code == DLK_TIMEOUT || code == DLK_UNAVAILABLE;
   bool ours = code == DLK_OK; /* else the caller has given up */
   bool final = dlk_redlock_failure(h->s, &h->failures) != DLK_UNAVAILABLE;
@@ -472,9 +481,16 @@ static void cleared(struct dlk_redlock_hold *h) {
 static void fail(struct dlk_redlock_hold *h) {
   h->wrong = h->wrong || dlk_redlock_has_twins(h->s, &h->failures.error);
   h->took = dlk_redlock_now(h->s) - h->began;
+  bool raised = h->phase == DLK_REDLOCK_RAISING;
+  if (raised && h->failures.count == 0) { /* a renewal does not say why */
+    struct dlk_error err;
+    dlk_error_set(&err, DLK_UNAVAILABLE,
+                  "raise: the others did not raise their counters");
+    dlk_redlock_failed(&h->failures, &err);
+  }
   h->yes = 0;
   for (unsigned i = 0; i < h->s->n; i++)
-    h->yes += is_held(h->votes[i]);
+    h->yes += raised ? is_ready(h->votes[i]) : is_held(h->votes[i]);
   if (h->refused == 0 && h->op->ending == DLK_OK)
     h->op->holder[0] = '\0';
   h->phase = DLK_REDLOCK_CLEARING;
@@ -600,7 +616,7 @@ static void look_at_round(struct dlk_redlock_hold *h) {
       const struct dlk_redlock_vote *v = h->votes[i];
       if (!v)
         continue;
-      ready += !v->ask && v->fresh;
+      ready += is_ready(v);
       open += v->ask || (!v->fresh && v->renewing);
     }
     verdict = dlk_redlock_judge(q, ready, open);
@@ -616,7 +632,7 @@ static void look_at_hold(struct dlk_redlock_hold *h) {
   for (unsigned i = 0; i < h->s->n; i++) {
     const struct dlk_redlock_vote *v = h->votes[i];
     held += is_held(v);
-    fresh += is_held(v) && v->fresh;
+    fresh += is_ready(v);
     open += is_held(v) && !v->fresh && v->renewing;
   }
   if (held < q || strcmp(h->why, DLK_REDIS_BROKEN) == 0) { /* I8 */

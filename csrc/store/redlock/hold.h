@@ -64,7 +64,7 @@ struct dlk_redlock_hold {
   int64_t began;   /* the round, or the hold */
   int64_t took;    /* the last round, until it was lost */
   const char *why; /* a vote was lost */
-  struct dlk_redlock_failures failures;
+  struct dlk_redlock_failures failures, before; /* this round's; unheard's */
   struct dlk_timer timer;
   struct dlk_list entry;
   struct dlk_lease copy; /* with its own texts */

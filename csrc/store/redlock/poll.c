@@ -80,11 +80,13 @@ static void fail(poll *p, enum dlk_code code) {
   struct dlk_error err = {.code = code};
   char key[DLK_QUOTED_MAX];
   const char *why = strstr(p->failures.error.text, ": ");
+  unsigned open = p->over || p->op->ending != DLK_OK ? 0 : p->left;
   if (code == DLK_UNAVAILABLE)
     dlk_error_set(&err, dlk_redlock_failure(p->s, &p->failures),
-                  "%s: %u of %u nodes answered, %u are needed%s",
-                  dlk_quote(key, p->op->key, p->op->key_len), p->yes + p->lost,
-                  p->s->n, p->s->q, p->failures.count > 0 && why ? why : "");
+                  "%s: %u of %u nodes failed, %u are needed%s",
+                  dlk_quote(key, p->op->key, p->op->key_len),
+                  p->s->n - p->yes - open, p->s->n, p->s->q,
+                  p->failures.count > 0 && why ? why : "");
   tell(p, NULL, &err);
 }
 

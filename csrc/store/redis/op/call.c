@@ -47,7 +47,7 @@ static const struct {
     [DLK_REDIS_PUBLISH] = {"-hpi", 4, NO_FENCE, false},
     [DLK_REDIS_DOWNGRADE] = {"-fqwhpin", 3, FENCE_RISES, false},
     [DLK_REDIS_VOTE] = {"-vin", 5, FENCE_VOTES, false},
-    [DLK_REDIS_RAISE] = {"-vhpi", 5, FENCE_VOTES, false},
+    [DLK_REDIS_RAISE] = {"-vhpin", 5, FENCE_VOTES, false},
 };
 
 static const struct dlk_redis_script_source *const forms[] = {

@@ -23,9 +23,10 @@ if known[1] == ARGV[7] then
   call('HSET', F, 'fence', digits(f))
   remember()
 end
+-- A full server refuses SET to a script that has written nothing.
+call('SET', L, token, 'PX', ttl)
 tell()
 call('DEL', I)
-call('SET', L, token, 'PX', ttl)
 call('HSET', I, token, note_of(f, ARGV[8]), 'nodes', ARGV[5])
 call('PEXPIRE', I, ttl + 1000)
 return { 'got', f }

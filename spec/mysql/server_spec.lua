@@ -183,6 +183,30 @@ describe("a MariaDB server", function()
       assert(assert(one:try_lock(k)):release())
     end)
 
+  it("whose rows a guarded statement reads are not kept", function()
+    start()
+    local peer = process.spawn { script = [[
+      local dlock = require "dlock"
+      local function peak()
+        for line in io.lines "/proc/self/status" do
+          if line:find "^VmHWM" then return tonumber(line:match "%d+") end
+        end
+      end
+      local store = assert(dlock.open { url = arg[1], io_timeout = 60 })
+      local lease = assert(store:lock "k")
+      local before = peak()
+      assert(lease:guard "SELECT REPEAT('x', 1000000) FROM seq_1_to_100")
+      assert(peak() - before < 50000, peak() - before)
+      assert(lease:guard "SELECT * FROM seq_1_to_100000")
+      for _ = 1, 2 do
+        assert(lease:guard "UPDATE dlock_key SET value = 'v'" == 1)
+      end
+      assert(lease:release())
+    ]], args = { server.url } }
+    assert.are.equal(0, peer:wait(100))
+    peer:close()
+  end)
+
   -- ---- the exact fence ----
 
   it("a transaction that asked for the fence: nobody else before its COMMIT",

@@ -66,23 +66,37 @@ static unsigned failed(struct dlk_my *my) {
   return number ? number : 2013;
 }
 
+/* Row by row: a guarded statement's rows, which nobody wants, are not kept. */
+static void read_result(struct dlk_sql_worker *w, struct dlk_my *my,
+                        MYSQL_RES *r, int64_t deadline, dlk_my_each *each,
+                        void *who) {
+  MYSQL_ROW row = NULL;
+  int wants;
+  do {
+    if (each)
+      each(who, r, row);
+    wants = mysql_fetch_row_start(&row, r);
+    while (wants)
+      wants = mysql_fetch_row_cont(&row, r, turn(w, my, wants, deadline));
+  } while (row);
+  wants = mysql_free_result_start(r);
+  while (wants)
+    wants = mysql_free_result_cont(r, turn(w, my, wants, deadline));
+}
+
 unsigned dlk_my_query(struct dlk_sql_worker *w, struct dlk_my *my,
                       const char *text, size_t len, int64_t deadline,
-                      void (*each)(void *who, MYSQL_RES *result), void *who) {
+                      dlk_my_each *each, void *who) {
   MYSQL *c = &my->c;
   int bad = 0, wants = mysql_real_query_start(&bad, c, text, len);
   while (wants)
     wants = mysql_real_query_cont(&bad, c, turn(w, my, wants, deadline));
   while (bad == 0) {
-    MYSQL_RES *r = NULL;
-    wants = mysql_store_result_start(&r, c);
-    while (wants)
-      wants = mysql_store_result_cont(&r, c, turn(w, my, wants, deadline));
-    if (!r && mysql_errno(c) != 0)
+    MYSQL_RES *r = mysql_use_result(c);
+    if (r)
+      read_result(w, my, r, deadline, each, who);
+    if (mysql_errno(c) != 0)
       break;
-    if (r && each)
-      each(who, r);
-    mysql_free_result(r);
     if (!mysql_more_results(c))
       return 0;
     wants = mysql_next_result_start(&bad, c);
@@ -165,27 +179,26 @@ struct hello {
 };
 
 /* Names and values. */
-static void read_hello(void *who, MYSQL_RES *r) {
+static void read_hello(void *who, MYSQL_RES *r, MYSQL_ROW row) {
   struct hello *h = who;
-  MYSQL_ROW row;
-  while (mysql_num_fields(r) == 2 && (row = mysql_fetch_row(r)) != NULL) {
-    const char *name = row[0] ? row[0] : "", *value = row[1] ? row[1] : "";
-    bool off = strcmp(value, "OFF") == 0 || strcmp(value, "0") == 0;
-    if (strcmp(name, "id") == 0)
-      h->id = strtoll(value, NULL, 10);
-    else if (strcmp(name, "now") == 0)
-      h->now = strtoll(value, NULL, 10);
-    else if (strcmp(name, "Uptime") == 0)
-      h->uptime = strtoll(value, NULL, 10);
-    else if (strcmp(name, "max_allowed_packet") == 0)
-      h->packet = strtoll(value, NULL, 10);
-    else if (strcmp(name, "log_bin") == 0)
-      h->logs = !off;
-    else if (strcmp(name, "binlog_format") == 0)
-      h->by_statement = strcmp(value, "STATEMENT") == 0;
-    else
-      h->reads_only = h->reads_only || !off;
-  }
+  if (!row || mysql_num_fields(r) != 2)
+    return;
+  const char *name = row[0] ? row[0] : "", *value = row[1] ? row[1] : "";
+  bool off = strcmp(value, "OFF") == 0 || strcmp(value, "0") == 0;
+  if (strcmp(name, "id") == 0)
+    h->id = strtoll(value, NULL, 10);
+  else if (strcmp(name, "now") == 0)
+    h->now = strtoll(value, NULL, 10);
+  else if (strcmp(name, "Uptime") == 0)
+    h->uptime = strtoll(value, NULL, 10);
+  else if (strcmp(name, "max_allowed_packet") == 0)
+    h->packet = strtoll(value, NULL, 10);
+  else if (strcmp(name, "log_bin") == 0)
+    h->logs = !off;
+  else if (strcmp(name, "binlog_format") == 0)
+    h->by_statement = strcmp(value, "STATEMENT") == 0;
+  else
+    h->reads_only = h->reads_only || !off;
 }
 
 /* M2 */
@@ -301,8 +314,10 @@ int dlk_my_listen(struct dlk_sql_worker *w, void *connection,
 
 /* ---- the end of a lost request (M3) ---- */
 
-static void count_rows(void *who, MYSQL_RES *r) {
-  *(uint64_t *)who = mysql_num_rows(r);
+static void count_rows(void *who, MYSQL_RES *r, MYSQL_ROW row) {
+  uint64_t *rows = who;
+  (void)r;
+  *rows = row ? *rows + 1 : 0;
 }
 
 bool dlk_my_end(struct dlk_sql_worker *w, void *connection,

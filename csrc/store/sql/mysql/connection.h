@@ -29,11 +29,14 @@ bool dlk_my_end(struct dlk_sql_worker *w, void *connection,
 void dlk_my_reset(struct dlk_sql_worker *w, struct dlk_my *my,
                   int64_t deadline);
 
-/* Runs statements, and hands each of their results to `each` (or NULL). 0, or
- * the first error's number; the deadline, as all of the library's errors, loses
- * the connection. */
+/* One row of a result; NULL: a result begins. */
+typedef void dlk_my_each(void *who, MYSQL_RES *result, MYSQL_ROW row);
+
+/* Runs statements, and hands their rows to `each` (or NULL). 0, or the first
+ * error's number; the deadline, as all of the library's errors, loses the
+ * connection. */
 unsigned dlk_my_query(struct dlk_sql_worker *w, struct dlk_my *my,
                       const char *text, size_t len, int64_t deadline,
-                      void (*each)(void *who, MYSQL_RES *result), void *who);
+                      dlk_my_each *each, void *who);
 
 #endif

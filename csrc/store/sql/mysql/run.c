@@ -188,30 +188,34 @@ static void read_renewals(struct dlk_sql_call *call, const char *text) {
   }
 }
 
-/* The last result counts: a guarded statement may give some before. */
-static void read_rows(void *who, MYSQL_RES *r) {
+/* The last result counts: a guarded statement may give some before. Of these no
+ * more than a number is kept. */
+static void read_rows(void *who, MYSQL_RES *r, MYSQL_ROW row) {
   struct dlk_sql_call *call = who;
   const MYSQL_FIELD *fields = mysql_fetch_fields(r);
-  MYSQL_ROW row;
-  call->room = call->rows = 0;
-  call->columns = mysql_num_fields(r);
-  dlk_buf_clear(&call->text);
-  while ((row = mysql_fetch_row(r)) != NULL) {
-    if (call->statement == DLK_SQL_RENEW) {
-      read_renewals(call, row[0]);
-      return;
-    }
-    const unsigned long *lengths = mysql_fetch_lengths(r);
-    for (size_t i = 0; i < call->columns; i++) {
-      if (!row[i])
-        dlk_sql_cell_null(call);
-      else if (is_number(&fields[i]))
-        dlk_sql_cell_number(call, strtoll(row[i], NULL, 10));
-      else
-        dlk_sql_cell_bytes(call, row[i], lengths[i]);
-    }
-    call->rows++;
+  if (!row) {
+    call->room = call->rows = 0;
+    call->columns = mysql_num_fields(r);
+    dlk_buf_clear(&call->text);
+    return;
   }
+  if (call->statement == DLK_SQL_RENEW) {
+    read_renewals(call, row[0]);
+    return;
+  }
+  if (call->statement == DLK_SQL_GUARD &&
+      (call->columns != 1 || call->rows > 0 || !is_number(fields)))
+    return;
+  const unsigned long *lengths = mysql_fetch_lengths(r);
+  for (size_t i = 0; i < call->columns; i++) {
+    if (!row[i])
+      dlk_sql_cell_null(call);
+    else if (is_number(&fields[i]))
+      dlk_sql_cell_number(call, strtoll(row[i], NULL, 10));
+    else
+      dlk_sql_cell_bytes(call, row[i], lengths[i]);
+  }
+  call->rows++;
 }
 
 static void refused(struct dlk_my *my, struct dlk_sql_call *call,
@@ -328,8 +332,9 @@ static bool make_schema(struct dlk_sql_worker *w, struct dlk_my *my,
   return false;
 }
 
-static void note_rows(void *who, MYSQL_RES *r) {
-  *(bool *)who = mysql_num_rows(r) == 0;
+static void note_row(void *who, MYSQL_RES *r, MYSQL_ROW row) {
+  (void)r;
+  *(bool *)who = row == NULL;
 }
 
 static bool lacks_schema(struct dlk_sql_worker *w, struct dlk_my *my) {
@@ -342,7 +347,7 @@ static bool lacks_schema(struct dlk_sql_worker *w, struct dlk_my *my) {
                    my->place->schema);
   return !dlk_my_query(w, my, text, (size_t)n,
                        dlk_time_add(dlk_clock_now(), my->place->io_timeout),
-                       note_rows, &lacks) &&
+                       note_row, &lacks) &&
          lacks;
 }
 

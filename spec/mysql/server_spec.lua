@@ -170,17 +170,40 @@ describe("a MariaDB server", function()
   it("whose session a guarded statement changed: not for dlock's own calls",
     function()
       start()
-      local one, two, k = connect(), connect(), key()
-      assert(server:sql "CREATE TABLE work (n INT)")
+      local events = {}
+      assert(server:sql("CREATE TABLE work (n INT); CREATE DATABASE other;"
+        .. " CREATE ROLE taker; GRANT ALL ON dlock.* TO taker;"
+        .. " CREATE USER taken IDENTIFIED BY 'secret';"
+        .. " GRANT ALL ON other.* TO taken; GRANT taker TO taken;"
+        .. " SET DEFAULT ROLE taker FOR taken;"
+        .. " CREATE PROCEDURE nobody() SET ROLE NONE"))
+      assert(mysql.feed(("mysql+unix://root@%s/dlock"):format(server.socket),
+        "DELIMITER //\nCREATE FUNCTION nothing() RETURNS INT SQL SECURITY"
+        .. " INVOKER BEGIN SET ROLE NONE; RETURN 1; END //\nCREATE TRIGGER t"
+        .. " BEFORE INSERT ON work FOR EACH ROW SET ROLE NONE //"))
+      local url = ("mysql://taken:secret@127.0.0.1:%d/dlock")
+        :format(server.port)
+      local one = connect { url = url, on_event = function(event)
+        events[#events + 1] = event.kind
+      end }
+      local two, k = connect { url = url }, key()
       local lease = assert(one:lock(k, { ttl = 20 }))
       for _, statement in ipairs { "SET timestamp = 1000",
-        "SET autocommit = 0", "LOCK TABLES work WRITE" } do
-        assert(lease:guard(statement))
+        "SET autocommit = 0", "LOCK TABLES work WRITE", "USE other",
+        "SET ROLE NONE", "CALL nobody()", "SELECT nothing()",
+        "INSERT INTO work VALUES (1)", "SELECT GET_LOCK('work', 0)" } do
+        assert(lease:guard(statement), statement)
         assert(lease:extend())
         assert.are.equal("busy", code_of(two:try_lock(k)))
+        assert.are.equal("1",
+          server:sql "SELECT IS_FREE_LOCK('work')", statement)
       end
       assert(lease:release())
       assert(assert(one:try_lock(k)):release())
+      assert.are.equal("0", server:sql("SELECT COUNT(*) FROM"
+        .. " information_schema.TABLES WHERE TABLE_SCHEMA = 'other'"))
+      for _, kind in ipairs(events) do assert.are.equal("connect", kind) end
+      assert.is_true(#events < 3, #events)
     end)
 
   it("whose rows a guarded statement reads are not kept", function()

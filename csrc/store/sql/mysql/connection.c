@@ -247,13 +247,23 @@ static bool greet(struct dlk_sql_worker *w, struct dlk_my *my, int64_t deadline,
   return err->code == DLK_OK;
 }
 
+/* By the same login once more: mysql_reset_connection keeps the database and
+ * the role. */
 void dlk_my_reset(struct dlk_sql_worker *w, struct dlk_my *my,
                   int64_t deadline) {
   static const char text[] = SETTINGS "DO 0";
-  int bad = 0, wants = mysql_reset_connection_start(&bad, &my->c);
+  const struct dlk_sql_place *place = my->place;
+  struct dlk_buf secret = {0};
+  unsigned turns = 0;
+  my_bool bad = 0;
+  dlk_buf_reserve(&secret, 4200);
+  const char *password = dlk_sql_password(w, &secret, &turns);
+  int wants = mysql_change_user_start(
+      &bad, &my->c, place->username ? place->username : "",
+      password ? password : "", place->database);
   while (wants)
-    wants =
-        mysql_reset_connection_cont(&bad, &my->c, turn(w, my, wants, deadline));
+    wants = mysql_change_user_cont(&bad, &my->c, turn(w, my, wants, deadline));
+  dlk_buf_wipe(&secret);
   if (bad || dlk_my_query(w, my, text, sizeof text - 1, deadline, NULL, NULL))
     my->lost = true;
 }

@@ -51,8 +51,8 @@ describe("a MariaDB server", function()
       assert(server:sql "CREATE DATABASE shop")
       assert(server:sql(found[2]:match "^[^\n]*"))
       assert(server:sql "GRANT EXECUTE ON shop.* TO app")
-      local store = connect { url = ("mysql://app:secret@127.0.0.1:%d/shop")
-        :format(server.port) }
+      local url = ("mysql://app:secret@127.0.0.1:%d/shop"):format(server.port)
+      local store = connect { url = url }
       local lease, message, code = store:try_lock "k"
       assert.is_nil(lease)
       assert.are.equal("denied", code, message)
@@ -75,8 +75,16 @@ describe("a MariaDB server", function()
       assert.are.equal(shown:gsub("fence = %d+", ""),
         sql:gsub("fence = %d+", ""))
       assert(lease:release())
+      local _, told = connect { url = url, tables = "zz_" }:try_lock "k"
+      assert.is_truthy(told:find("dlock --tables zz_ schema mysql | mysql shop",
+        1, true), told)
       assert(server:sql "REVOKE UPDATE ON shop.dlock_key FROM app")
       assert.are.equal("denied", code_of(store:try_lock "k2"))
+      assert(server:sql "DROP TABLE shop.dlock_key")
+      _, told, code = store:lock "k3"
+      assert.are.equal("denied", code, told)
+      assert.is_truthy(told:find("dlock schema mysql | mysql shop", 1, true),
+        told)
     end)
 
   it("with other tables' names, and other defaults", function()

@@ -13,17 +13,28 @@ local uv = require "luv"
 local SERVERS = {
   postgres = {
     forget = "ALTER FUNCTION dlock.%s RENAME TO forgotten_%s",
+    finds = "SELECT count(*) FROM pg_proc WHERE proname = '%s'",
     durable = "fsync = on", sweep = "SELECT dlock.sweep1(0)",
     connections = "SELECT pid FROM pg_stat_activity WHERE usename = 'dlock'",
     finish = "SELECT pg_terminate_backend(%s)",
+    drops = "SELECT 'DROP FUNCTION ' || oid::regprocedure FROM pg_proc WHERE"
+      .. " pronamespace = 'dlock'::regnamespace UNION ALL SELECT 'DROP TABLE '"
+      .. " || oid::regclass FROM pg_class WHERE relkind = 'r' AND"
+      .. " relnamespace = 'dlock'::regnamespace",
   },
   mysql = {
     forget = "DROP PROCEDURE dlock_%s",
+    finds = "SELECT COUNT(*) FROM information_schema.ROUTINES WHERE"
+      .. " ROUTINE_NAME = 'dlock_%s'",
     durable = "innodb_flush_log_at_trx_commit = 1\n",
     sweep = "CALL dlock_sweep1(0)",
     connections = "SELECT ID FROM information_schema.PROCESSLIST"
       .. " WHERE USER = 'dlock'",
     finish = "KILL %s",
+    drops = "SELECT CONCAT('DROP PROCEDURE ', ROUTINE_NAME) FROM"
+      .. " information_schema.ROUTINES WHERE ROUTINE_SCHEMA = DATABASE() UNION"
+      .. " ALL SELECT CONCAT('DROP TABLE ', TABLE_NAME) FROM"
+      .. " information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE()",
   },
 }
 
@@ -94,6 +105,36 @@ local function cases(db)
     end
     assert.are.equal("1", server:sql(db.sql "SELECT count(*) FROM {key}"))
   end)
+
+  it("that lacks a table, a routine, or all of them: they are made again",
+    function()
+      start()
+      local store, drops = connect(), {}
+      local function use_all(what)
+        local k = key()
+        local lease = assert(store:lock(k, { ttl = 20 }), what)
+        assert.are.equal("timeout", select(3, store:lock(k, { timeout = 0.1 })),
+          what)
+        assert(store:inspect(k), what)
+        assert(store:list(k), what)
+        assert(lease:guard(db.nothing), what)
+        assert(lease:extend(), what)
+        assert(store:revoke(k), what)
+        assert(lease:downgrade(), what)
+        assert(assert(store:rwlock(k)):read():try_acquire(), what)
+        assert(store:break_lock(k), what)
+      end
+      use_all "at first"
+      local sql = db.ask(of.drops, nil, server.url)
+      for drop in sql:gmatch "[^\n]+" do drops[#drops + 1] = drop end
+      assert.is_true(#drops > 15, sql)
+      for _, drop in ipairs(drops) do
+        db.ask(drop, nil, server.url)
+        use_all(drop)
+      end
+      for _, drop in ipairs(drops) do db.ask(drop, nil, server.url) end
+      use_all "all"
+    end)
 
   it("that restarts: holds and places go on", function()
     start()
@@ -219,8 +260,10 @@ local function cases(db)
     assert.is_true(lease.fence > fence)
     assert.are.equal(("%.0f"):format(lease.fence),
       db.ask("SELECT fence FROM {key} WHERE id = $", k, server.url))
+    assert.are.equal("0", server:sql(of.finds:format "acquire1"))
     local _, _, code = store:try_lock(k)
-    assert.are.equal("invalid", code)
+    assert.are.equal("busy", code)
+    assert.are.equal("1", server:sql(of.finds:format "acquire1"))
     assert(lease:release())
     assert.are.equal(0, rows(k))
   end)

@@ -100,3 +100,15 @@ enum dlk_code dlk_sql_check_tls(const struct dlk_conf *conf, const char *where,
                            conf->shown, lacks[i], where);
   return DLK_OK;
 }
+
+size_t dlk_sql_place_names(const struct dlk_sql_place *place, const char *mark,
+                           const char *prefix, struct dlk_buf *out) {
+  size_t count = 0;
+  const char *at = place->script;
+  while ((at = strstr(at, mark)) != NULL) {
+    at += strlen(mark);
+    int len = (int)strspn(at, "abcdefghijklmnopqrstuvwxyz0123456789_");
+    dlk_buf_addf(out, "%s'%s%.*s'", count++ > 0 ? "," : "", prefix, len, at);
+  }
+  return count;
+}

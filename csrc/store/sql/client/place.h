@@ -30,4 +30,9 @@ bool dlk_sql_is_plain(const char *name, size_t most);
 enum dlk_code dlk_sql_check_tls(const struct dlk_conf *conf, const char *where,
                                 struct dlk_error *err);
 
+/* What the script makes: each name behind a `mark`, with `prefix`, in quotes
+ * and with commas. How many there are. */
+size_t dlk_sql_place_names(const struct dlk_sql_place *place, const char *mark,
+                           const char *prefix, struct dlk_buf *out);
+
 #endif

@@ -8,17 +8,18 @@
  * procedure's error says more. It is not used behind a pool, which may keep
  * what the UPDATE tells besides.
  *
- * If the procedures are missing, the schema is made, statement by statement,
- * and the call is run again. Only where `sweep1`, the last of them, is missing:
- * a guarded statement may lack a table of its own. Programs that come at the
- * same time make each thing once, because what is there already is passed over.
- */
+ * If a table or a procedure of the script is missing, the script is run,
+ * statement by statement, and then the call again. Whether one is missing is
+ * asked, because a guarded statement may lack a table of its own. Programs that
+ * come at the same time make each thing once, because what is there already is
+ * passed over. */
 #include "store/sql/mysql/run.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "core/digits.h"
+#include "store/sql/client/place.h"
 #include "store/sql/mysql/connection.h"
 #include "store/sql/mysql/errors.h"
 
@@ -317,14 +318,17 @@ static bool make_schema(struct dlk_sql_worker *w, struct dlk_my *my,
   const struct dlk_my_error *e = dlk_my_error_find(mysql_errno(&my->c));
   call->verdict = DLK_SQL_NOT_DONE;
   if (!my->lost && e->code != DLK_UNAVAILABLE) {
+    const char *tables = my->place->schema;
+    bool usual = strcmp(tables, "dlock_") == 0;
     call->verdict = DLK_SQL_REFUSED;
     dlk_error_set(&call->err, DLK_DENIED,
                   "'%s': dlock's tables and procedures %s… are not there, or "
                   "this user may not EXECUTE them, and it may not make them "
-                  "(%.100s); an administrator does: dlock schema mysql | mysql "
-                  "%.64s",
-                  my->place->shown, my->place->schema, mysql_error(&my->c),
-                  my->place->database);
+                  "(%.100s); an administrator does: dlock %s%s%sschema mysql | "
+                  "mysql %.64s",
+                  my->place->shown, tables, mysql_error(&my->c),
+                  usual ? "" : "--tables ", usual ? "" : tables,
+                  usual ? "" : " ", my->place->database);
   } else {
     dlk_error_set(&call->err, DLK_UNAVAILABLE, "'%s': %.250s", my->place->shown,
                   mysql_error(&my->c));
@@ -338,17 +342,26 @@ static void note_row(void *who, MYSQL_RES *r, MYSQL_ROW row) {
 }
 
 static bool lacks_schema(struct dlk_sql_worker *w, struct dlk_my *my) {
-  char text[240];
+  const struct dlk_sql_place *place = my->place;
+  struct dlk_buf text = {0};
   bool lacks = false;
-  int n = snprintf(text, sizeof text,
-                   "SELECT 1 FROM information_schema.ROUTINES WHERE"
-                   " ROUTINE_SCHEMA = DATABASE() AND ROUTINE_NAME ="
-                   " '%ssweep1'",
-                   my->place->schema);
-  return !dlk_my_query(w, my, text, (size_t)n,
-                       dlk_time_add(dlk_clock_now(), my->place->io_timeout),
-                       note_row, &lacks) &&
-         lacks;
+  dlk_buf_addf(&text, "SELECT 1 FROM DUAL WHERE (SELECT COUNT(*) FROM"
+                      " information_schema.TABLES WHERE TABLE_SCHEMA ="
+                      " DATABASE() AND TABLE_NAME IN (");
+  size_t count = dlk_sql_place_names(place, "CREATE TABLE IF NOT EXISTS dlock_",
+                                     place->schema, &text);
+  dlk_buf_addf(&text, ")) + (SELECT COUNT(*) FROM information_schema.ROUTINES"
+                      " WHERE ROUTINE_SCHEMA = DATABASE() AND ROUTINE_NAME"
+                      " IN (");
+  count += dlk_sql_place_names(place, "IF NOT EXISTS */\ndlock_", place->schema,
+                               &text);
+  dlk_buf_addf(&text, ")) >= %zu", count);
+  int64_t deadline = dlk_time_add(dlk_clock_now(), place->io_timeout);
+  unsigned bad = text.failed ? 1037
+                             : dlk_my_query(w, my, text.data, text.len,
+                                            deadline, note_row, &lacks);
+  dlk_buf_free(&text);
+  return bad == 0 && lacks;
 }
 
 void dlk_my_run(struct dlk_sql_worker *w, void *connection,

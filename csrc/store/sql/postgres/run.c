@@ -11,15 +11,19 @@
  * and plan it costs as much as to run it. Behind a pool nothing is, since the
  * next call may meet another server process.
  *
- * If the functions are missing, the schema is made, once for all programs that
- * come at the same time (an advisory lock), and the call is run again. Only
- * where `sweep1`, the last of them, is missing: a guarded statement may lack a
- * table of its own. */
+ * If a table or a function of the script is missing, the script is run, once
+ * for all programs that come at the same time (an advisory lock), and the call
+ * is run again. Whether one is missing is asked, because a guarded statement
+ * may lack a table of its own.
+ *
+ * What a guarded statement sets for its session is undone behind it, but not
+ * behind a pool, whose session is another's too. */
 #include "store/sql/postgres/run.h"
 
 #include <stdio.h>
 
 #include "core/digits.h"
+#include "store/sql/client/place.h"
 #include "store/sql/postgres/connection.h"
 #include "store/sql/postgres/errors.h"
 
@@ -284,15 +288,34 @@ static PGresult *ask(struct dlk_sql_worker *w, struct dlk_pg *pg,
 
 /* ---- the schema ---- */
 
+/* An expression: something of the script is not there. */
+static void put_lacks(struct dlk_buf *out, const struct dlk_sql_place *place) {
+  const char *schema = place->schema;
+  dlk_buf_addf(out,
+               "(SELECT count(*) FROM pg_class WHERE relnamespace ="
+               " to_regnamespace('%s') AND relkind IN ('r', 'p')"
+               " AND relname IN (",
+               schema);
+  size_t count =
+      dlk_sql_place_names(place, "CREATE TABLE IF NOT EXISTS dlock.", "", out);
+  dlk_buf_addf(out,
+               ")) + (SELECT count(DISTINCT proname) FROM pg_proc WHERE"
+               " pronamespace = to_regnamespace('%s') AND proname IN (",
+               schema);
+  count +=
+      dlk_sql_place_names(place, "CREATE OR REPLACE FUNCTION dlock.", "", out);
+  dlk_buf_addf(out, ")) < %zu", count);
+}
+
 /* The script for our schema's name, unless another program made it meanwhile.
  */
 static void put_script(struct dlk_buf *out, const struct dlk_sql_place *place) {
   const char *at = place->script, *schema = place->schema, *next;
   dlk_buf_addf(out,
                "DO $dlock$ BEGIN PERFORM set_config('lock_timeout', '0', true);"
-               " PERFORM pg_advisory_xact_lock(7236846901);"
-               " IF to_regprocedure('%s.sweep1(bigint)') IS NULL THEN\n",
-               schema);
+               " PERFORM pg_advisory_xact_lock(7236846901); IF ");
+  put_lacks(out, place);
+  dlk_buf_addf(out, " THEN\n");
   while ((next = strstr(at, "dlock")) != NULL) {
     bool named = next[5] == '.' || next[5] == ';';
     dlk_buf_add(out, at, (size_t)(next - at));
@@ -320,9 +343,9 @@ static bool make_schema(struct dlk_sql_worker *w, struct dlk_pg *pg,
   if (!made && e->code != DLK_UNAVAILABLE) {
     call->verdict = DLK_SQL_REFUSED;
     dlk_error_set(&call->err, DLK_DENIED,
-                  "'%s': dlock's schema %s is not there, and this user may not "
-                  "make it (%.100s); an administrator does: dlock --schema %s "
-                  "schema postgres | psql %s",
+                  "'%s': dlock's schema %s is not there, or not all of it, and "
+                  "this user may not make it (%.100s); an administrator does: "
+                  "dlock --schema %s schema postgres | psql %s",
                   pg->place->shown, pg->place->schema, words ? words : "",
                   pg->place->schema, pg->place->database);
   } else if (!made) {
@@ -334,12 +357,15 @@ static bool make_schema(struct dlk_sql_worker *w, struct dlk_pg *pg,
 }
 
 static bool lacks_schema(struct dlk_sql_worker *w, struct dlk_pg *pg) {
-  char text[300];
-  snprintf(text, sizeof text,
-           "SELECT (to_regprocedure('%s.sweep1(bigint)') IS NULL)::int",
-           pg->place->schema);
-  PGresult *r =
-      dlk_pg_query(w, pg, text, dlk_clock_now() + pg->place->io_timeout);
+  struct dlk_buf text = {0};
+  dlk_buf_addf(&text, "SELECT (");
+  put_lacks(&text, pg->place);
+  dlk_buf_add(&text, ")::int", 7);
+  PGresult *r = text.failed
+                    ? NULL
+                    : dlk_pg_query(w, pg, text.data,
+                                   dlk_clock_now() + pg->place->io_timeout);
+  dlk_buf_free(&text);
   bool lacks = r && PQresultStatus(r) == PGRES_TUPLES_OK &&
                dlk_pg_number(r, 0, 0, 0) != 0;
   PQclear(r);

@@ -112,6 +112,38 @@ describe("a PostgreSQL server", function()
       local _, message, code = connect { io_timeout = 0.5 }:ping()
       assert.are.equal("unavailable", code)
       assert.is_truthy(message:find("read-only", 1, true), message)
+      assert.is_truthy(message:find("default_transaction_read_only", 1, true),
+        message)
+    end)
+
+  it("whose session a guarded statement changed: not for dlock's own calls",
+    function()
+      start()
+      local one, two, k = connect(), connect(), key()
+      assert(server:sql("CREATE ROLE other; GRANT other TO dlock; ALTER ROLE"
+        .. " dlock SET default_transaction_isolation = 'serializable'"))
+      local lease = assert(one:lock(k, { ttl = 20 }))
+      for _, statement in ipairs { "SET ROLE other",
+        "SELECT set_config('role', 'other', false)",
+        "SET search_path = other; SET lock_timeout = 0",
+        "SET default_transaction_read_only = on",
+        "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL"
+          .. " SERIALIZABLE",
+        "CREATE TEMP TABLE pg_stat_activity (pid integer)",
+        "SELECT pg_advisory_lock(42)",
+      } do
+        assert(lease:guard(statement))
+        assert(lease:extend())
+        assert.are.equal("busy", code_of(two:try_lock(k)))
+        assert.are.equal(0, lease:guard([[
+          SELECT 1 WHERE current_user <> session_user
+            OR current_setting('search_path') = 'other'
+            OR current_setting('transaction_isolation') <> 'read committed'
+            OR to_regclass('pg_temp.pg_stat_activity') IS NOT NULL
+            OR EXISTS (SELECT 1 FROM pg_locks WHERE objid = 42)]]), statement)
+      end
+      assert(lease:release())
+      for _, text in ipairs(events) do assert.matches("^connect ", text) end
     end)
 
   it("whose transactions are crossed: the whole call is repeated", function()

@@ -123,16 +123,18 @@ static bool shake_hands(struct dlk_sql_worker *w, struct dlk_pg *pg,
   return true;
 }
 
+/* P3 */
+#define LEVEL                                                                  \
+  "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED"
+#define WAITS "SET lock_timeout = '1s'"
+
 static bool greet(struct dlk_sql_worker *w, struct dlk_pg *pg, int64_t deadline,
                   struct dlk_sql_peer *self, struct dlk_error *err) {
-  static const char level[] = "SET SESSION CHARACTERISTICS AS TRANSACTION"
-                              " ISOLATION LEVEL READ COMMITTED";
-  static const char waits[] = "SET lock_timeout = '1s'";
   static const char text[] =
       "SELECT pid, (extract(epoch FROM backend_start) * 1000000)::bigint,"
-      " (pg_is_in_recovery()"
-      "  OR current_setting('transaction_read_only') = 'on')::int,"
-      " current_setting('server_version_num')"
+      " CASE WHEN pg_is_in_recovery() THEN 2"
+      "  WHEN current_setting('transaction_read_only') = 'on' THEN 1"
+      "  ELSE 0 END, current_setting('server_version_num')"
       " FROM pg_stat_activity WHERE pid = pg_backend_pid()";
   PGresult *r = dlk_pg_query(w, pg, text, deadline);
   if (!r || PQresultStatus(r) != PGRES_TUPLES_OK) {
@@ -141,16 +143,16 @@ static bool greet(struct dlk_sql_worker *w, struct dlk_pg *pg, int64_t deadline,
     return false;
   }
   int64_t pid = dlk_pg_number(r, 0, 0, 0);
-  bool reads_only = dlk_pg_number(r, 0, 2, 1) != 0;
+  int64_t reads_only = dlk_pg_number(r, 0, 2, 2);
   int64_t version = dlk_pg_number(r, 0, 3, 0);
   self->since = dlk_pg_number(r, 0, 1, 0);
   pg->proxied = pid != PQbackendPID(pg->c);
   self->id = pg->proxied ? -1 : pid;
   PQclear(r);
   if (!pg->proxied) {
-    PQclear(dlk_pg_query(w, pg, level, deadline));
+    PQclear(dlk_pg_query(w, pg, LEVEL, deadline));
     if (!pg->lost && !pg->place->listen)
-      PQclear(dlk_pg_query(w, pg, waits, deadline));
+      PQclear(dlk_pg_query(w, pg, WAITS, deadline));
     if (pg->lost) {
       fail(pg, err, "the connection was lost");
       return false;
@@ -161,9 +163,24 @@ static bool greet(struct dlk_sql_worker *w, struct dlk_pg *pg, int64_t deadline,
                   "'%s': dlock needs PostgreSQL 12 or newer", pg->place->shown);
   else if (reads_only)
     dlk_error_set(err, DLK_UNAVAILABLE,
-                  "'%s': the server is read-only (a replica?)",
+                  reads_only == 2
+                      ? "'%s': the server is read-only (a replica?)"
+                      : "'%s': transactions are read-only there, by "
+                        "default_transaction_read_only",
                   pg->place->shown);
   return version >= OLDEST && !reads_only;
+}
+
+void dlk_pg_reset(struct dlk_sql_worker *w, struct dlk_pg *pg,
+                  int64_t deadline) {
+  static const char text[] =
+      "RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; CLOSE ALL;"
+      " UNLISTEN *; SELECT pg_advisory_unlock_all(); DISCARD TEMP;" LEVEL
+      ";" WAITS;
+  PGresult *r = dlk_pg_query(w, pg, text, deadline);
+  if (!r || PQresultStatus(r) != PGRES_COMMAND_OK)
+    pg->lost = true;
+  PQclear(r);
 }
 
 static struct dlk_pg *open_one(struct dlk_sql_worker *w,

@@ -30,6 +30,10 @@ int dlk_pg_listen(struct dlk_sql_worker *w, void *connection, int64_t deadline);
 bool dlk_pg_end(struct dlk_sql_worker *w, void *connection,
                 const struct dlk_sql_peer *peer, int64_t deadline);
 
+/* Makes the session as it was at first, or loses the connection. */
+void dlk_pg_reset(struct dlk_sql_worker *w, struct dlk_pg *pg,
+                  int64_t deadline);
+
 /* The last result of what was sent, or the first bad one; NULL: the connection
  * is lost, or the deadline passed, which loses it. */
 PGresult *dlk_pg_await(struct dlk_sql_worker *w, struct dlk_pg *pg,

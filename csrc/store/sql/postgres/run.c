@@ -372,9 +372,8 @@ static bool lacks_schema(struct dlk_sql_worker *w, struct dlk_pg *pg) {
   return lacks;
 }
 
-void dlk_pg_run(struct dlk_sql_worker *w, void *connection,
+static void run(struct dlk_sql_worker *w, struct dlk_pg *pg,
                 struct dlk_sql_call *call) {
-  struct dlk_pg *pg = connection;
   for (bool made = false;; made = true) {
     int statement = first_of(pg, call);
     PGresult *r = ask(w, pg, call, statement);
@@ -413,4 +412,12 @@ void dlk_pg_run(struct dlk_sql_worker *w, void *connection,
     if (!again || pg->lost)
       return;
   }
+}
+
+void dlk_pg_run(struct dlk_sql_worker *w, void *connection,
+                struct dlk_sql_call *call) {
+  struct dlk_pg *pg = connection;
+  run(w, pg, call);
+  if (call->statement == DLK_SQL_GUARD && !pg->lost && !pg->proxied)
+    dlk_pg_reset(w, pg, dlk_clock_now() + pg->place->io_timeout);
 }

@@ -9,8 +9,8 @@ local opened = require "spec.support.opened"
 local shared = require "spec.support.shared"
 
 -- as_sent: a key in a request; cuts: of an acquire; waits: how many statements
--- wait for a row; nothing, join, guards_refused: guarded; checks: when a row of
--- a foreign key must be there.
+-- wait for a row; nothing, join, too_few, guards_refused: guarded; checks: when
+-- a row of a foreign key must be there.
 local DIALECTS = {
   postgres = {
     title = "PostgreSQL", variable = "DLOCK_TEST_POSTGRES",
@@ -28,6 +28,7 @@ local DIALECTS = {
       ["nonsense"] = "syntax error",
       ["COMMIT"] = "transaction commands",
     },
+    too_few = "there is no parameter",
     checks = { "", "DEFERRABLE INITIALLY DEFERRED" }, names_row = true,
   },
   mysql = {
@@ -43,6 +44,7 @@ local DIALECTS = {
       ["nonsense"] = "SQL syntax",
       ["INSERT INTO dlock_key VALUES (1)"] = "Column count",
     },
+    too_few = "Incorrect arguments to EXECUTE",
     checks = { "" },
   },
 }

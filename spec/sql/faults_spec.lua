@@ -8,6 +8,7 @@ local server = require "spec.support.server"
 local steady = require "spec.support.steady"
 local uv = require "luv"
 
+local unpack = table.unpack or unpack -- luacheck: ignore
 local between, sessions = nil, {}
 
 local function code_of(_, _, code)
@@ -324,7 +325,7 @@ local function cases(db)
       db.ask "CREATE TABLE IF NOT EXISTS cuts (n int)"
       local lease = assert(store:lock(k))
       for what, call in pairs {
-        guard1 = function()
+        guard = function()
           return lease:guard("INSERT INTO cuts VALUES (1)")
         end,
         revoke1 = function() return store:revoke(k) end,
@@ -524,6 +525,29 @@ local function cases(db)
       assert(lease:release())
       assert.are.equal("lost", code_of(lease:guard(db.nothing)))
     end)
+
+  it("a guarded statement with too few arguments is not done", function()
+    local store, k, all = open(), key(), {}
+    db.ask "CREATE TABLE IF NOT EXISTS few (a varchar(9))"
+    local lease = assert(store:lock(k))
+    for i = 1, 16 do
+      all[i] = db.name == "mysql" and "?" or "$" .. i
+      local insert = "INSERT INTO few VALUES (CONCAT("
+        .. table.concat(all, ",") .. "))"
+      local words = {}
+      for _ = 1, i - 1 do words[#words + 1] = "" end
+      local ok, message, code = lease:guard(insert, unpack(words))
+      assert.is_nil(ok)
+      assert.are.equal("invalid", code, message)
+      assert.matches(db.too_few, message, 1, true)
+      words[i] = "x" .. i
+      assert.are.equal(1, lease:guard(insert, unpack(words)))
+      assert.are.equal("x" .. i, db.ask "SELECT a FROM few")
+      assert.are.equal(1, lease:guard "DELETE FROM few")
+    end
+    assert(lease:release())
+    db.ask "DROP TABLE few"
+  end)
 
   it("a guarded statement that a foreign key refuses: in its words",
     function()

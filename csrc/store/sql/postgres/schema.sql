@@ -599,8 +599,8 @@ $$;
 -- Runs a statement while the token holds, and returns how many rows it
 -- concerned; -1: the hold is over, and nothing was done. A grant must write the
 -- row that is share-locked here, so nobody holds the key before the COMMIT. The
--- statement's $1 and so on are texts.
-CREATE OR REPLACE FUNCTION dlock.guard1(p_id bytea, p_token bytea,
+-- statement's $1 and so on are texts; it fails if it has more than p_words.
+CREATE OR REPLACE FUNCTION dlock.guard2(p_id bytea, p_token bytea,
   p_statement text, p_words text[]) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET lock_timeout = '1s' AS $$
 DECLARE
@@ -618,10 +618,47 @@ BEGIN
       RETURN -1;
     END IF;
   END IF;
-  EXECUTE p_statement USING p_words[1], p_words[2], p_words[3], p_words[4],
-    p_words[5], p_words[6], p_words[7], p_words[8], p_words[9], p_words[10],
-    p_words[11], p_words[12], p_words[13], p_words[14], p_words[15],
-    p_words[16];
+  CASE cardinality(p_words)
+  WHEN 0 THEN EXECUTE p_statement;
+  WHEN 1 THEN EXECUTE p_statement USING p_words[1];
+  WHEN 2 THEN EXECUTE p_statement USING p_words[1], p_words[2];
+  WHEN 3 THEN EXECUTE p_statement USING p_words[1], p_words[2], p_words[3];
+  WHEN 4 THEN EXECUTE p_statement USING p_words[1], p_words[2], p_words[3],
+    p_words[4];
+  WHEN 5 THEN EXECUTE p_statement USING p_words[1], p_words[2], p_words[3],
+    p_words[4], p_words[5];
+  WHEN 6 THEN EXECUTE p_statement USING p_words[1], p_words[2], p_words[3],
+    p_words[4], p_words[5], p_words[6];
+  WHEN 7 THEN EXECUTE p_statement USING p_words[1], p_words[2], p_words[3],
+    p_words[4], p_words[5], p_words[6], p_words[7];
+  WHEN 8 THEN EXECUTE p_statement USING p_words[1], p_words[2], p_words[3],
+    p_words[4], p_words[5], p_words[6], p_words[7], p_words[8];
+  WHEN 9 THEN EXECUTE p_statement USING p_words[1], p_words[2], p_words[3],
+    p_words[4], p_words[5], p_words[6], p_words[7], p_words[8], p_words[9];
+  WHEN 10 THEN EXECUTE p_statement USING p_words[1], p_words[2], p_words[3],
+    p_words[4], p_words[5], p_words[6], p_words[7], p_words[8], p_words[9],
+    p_words[10];
+  WHEN 11 THEN EXECUTE p_statement USING p_words[1], p_words[2], p_words[3],
+    p_words[4], p_words[5], p_words[6], p_words[7], p_words[8], p_words[9],
+    p_words[10], p_words[11];
+  WHEN 12 THEN EXECUTE p_statement USING p_words[1], p_words[2], p_words[3],
+    p_words[4], p_words[5], p_words[6], p_words[7], p_words[8], p_words[9],
+    p_words[10], p_words[11], p_words[12];
+  WHEN 13 THEN EXECUTE p_statement USING p_words[1], p_words[2], p_words[3],
+    p_words[4], p_words[5], p_words[6], p_words[7], p_words[8], p_words[9],
+    p_words[10], p_words[11], p_words[12], p_words[13];
+  WHEN 14 THEN EXECUTE p_statement USING p_words[1], p_words[2], p_words[3],
+    p_words[4], p_words[5], p_words[6], p_words[7], p_words[8], p_words[9],
+    p_words[10], p_words[11], p_words[12], p_words[13], p_words[14];
+  WHEN 15 THEN EXECUTE p_statement USING p_words[1], p_words[2], p_words[3],
+    p_words[4], p_words[5], p_words[6], p_words[7], p_words[8], p_words[9],
+    p_words[10], p_words[11], p_words[12], p_words[13], p_words[14],
+    p_words[15];
+  WHEN 16 THEN EXECUTE p_statement USING p_words[1], p_words[2], p_words[3],
+    p_words[4], p_words[5], p_words[6], p_words[7], p_words[8], p_words[9],
+    p_words[10], p_words[11], p_words[12], p_words[13], p_words[14],
+    p_words[15], p_words[16];
+  END CASE;
   GET DIAGNOSTICS n = ROW_COUNT;
   RETURN n;
 END $$;

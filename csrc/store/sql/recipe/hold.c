@@ -215,7 +215,7 @@ static const struct dlk_sql_step guarding = {.statement = DLK_SQL_GUARD,
                                              .answer = guarded,
                                              .deed = "the write"};
 
-#define WORDS_MAX 16 /* guard1 in schema.sql */
+#define WORDS_MAX 16 /* guard1, guard2 in schema.sql */
 
 void dlk_sql_guard(struct dlk_sql_try *t) {
   struct dlk_op *op = t->op;

@@ -205,7 +205,8 @@ static void read_hello(void *who, MYSQL_RES *r, MYSQL_ROW row) {
 #define SETTINGS                                                               \
   "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;"        \
   "SET SESSION autocommit=1, completion_type=0, sql_mode='',"                  \
-  " sql_safe_updates=0, sql_select_limit=DEFAULT, wait_timeout=300,"           \
+  " sql_safe_updates=0, sql_select_limit=18446744073709551615,"                \
+  " wait_timeout=300,"                                                         \
   " innodb_lock_wait_timeout=1, lock_wait_timeout=1;"
 #define WHO                                                                    \
   "SHOW GLOBAL STATUS LIKE 'Uptime';"                                          \

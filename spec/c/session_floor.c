@@ -121,6 +121,8 @@ static struct node *subject(const struct asked *q, enum dlk_ss_rc *rc) {
     *rc = mark(n, q);
   if (n && q->r.verb == DLK_SS_READ)
     n->watched |= q->r.watch;
+  if (n && q->r.verb == DLK_SS_PROVE && n->owner != link_->id)
+    *rc = DLK_SS_UNBOUND;
   return n;
 }
 
@@ -451,6 +453,25 @@ TEST(a_min_hold_outlives_its_release) {
   CHECK(holds(&b));
   gives_back(&b);
   CHECK(node_count() == 0);
+  host_close(h);
+}
+
+/* Somebody bound one of two nodes to another session: the other one's proofs
+ * hide nothing. */
+TEST(a_node_of_no_session_of_ours_is_lost) {
+  start();
+  struct one a = asks(1, 0), b = asks(1, 0);
+  CHECK(holds(&a) && holds(&b));
+  nodes[0].owner = 77;
+  for (int i = 0; i < 40 && !lost_why; i++) {
+    h->skew += DLK_SEC / 4;
+    host_turn(h, 0);
+    serve();
+  }
+  CHECK(lost_why && strstr(lost_why, "not bound"));
+  CHECK(node_count() == 1 && h->skew < TIMEOUT);
+  forget(&a);
+  gives_back(&b);
   host_close(h);
 }
 

@@ -70,6 +70,26 @@ describe("with etcd in trouble,", function()
     assert(etcd.ctl(common.url, "lease", "revoke", other))
   end)
 
+  -- Another hold of the store goes on being proved meanwhile.
+  it("one of several keys that is on no lease any more is lost", function()
+    local store, k = open(), key()
+    local kept = assert(store:lock(k .. "kept"))
+    for _, way in ipairs { "a watch", "an extend" } do
+      local lease = assert(store:lock(k))
+      assert(etcd.ctl(common.url, "put", common.nodes(k)[1], "garbage"))
+      if way == "an extend" then
+        local _, message, code = lease:extend()
+        assert.are.equal("lost", code, message)
+      end
+      assert.is_true(lease:wait_lost(20))
+      common.eventually(store, "the key is gone", function()
+        return #common.nodes(k) == 0
+      end)
+      assert.is_true(kept:held())
+    end
+    assert.is_true(kept:release())
+  end)
+
   it("several writes are guarded together", function()
     local store, k = open(), key()
     local lease = assert(store:lock(k))

@@ -5,6 +5,6 @@ local run = require "spec.support.units"
 
 describe("the recipe of stores with sessions", function()
   it("passes its C tests", function()
-    assert.are.equal(8, run "session_floor")
+    assert.are.equal(9, run "session_floor")
   end)
 end)

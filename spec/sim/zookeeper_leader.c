@@ -57,6 +57,7 @@ struct dlk_zk_link {
   bool touched, writing;
   struct item write;
   int64_t expires, czxid, ping_at;
+  int64_t id;
   char node[PATH];
 };
 
@@ -220,13 +221,16 @@ void sim_attach(struct dlk_zk_link *l) {
   attached(l);
 }
 
+static int64_t ids; /* the last session's */
+
 static void tell(struct dlk_zk_link *l, struct item *i) {
   const char *slash = strrchr(i->path, '/');
   struct dlk_ss_reply r = {.rc = i->rc, .sent = i->sent, .text = "cut"};
   char *names[SIM_LINKS];
   r.path = i->path;
   r.data = "";
-  r.stat.fence = r.stat.owner = l->czxid;
+  r.stat.fence = l->czxid;
+  r.stat.owner = l->id;
   r.names = names;
   for (size_t k = 0; i->verb == DLK_ZK_CHILDREN && k < SIM_LINKS; k++)
     if (sim_links[k] && sim_links[k]->node[0])
@@ -234,8 +238,10 @@ static void tell(struct dlk_zk_link *l, struct item *i) {
   if (i->verb == DLK_ZK_GET && i->rc == DLK_SS_OK && slash) {
     r.rc = DLK_SS_NONODE;
     for (size_t k = 0; k < SIM_LINKS; k++)
-      if (sim_links[k] && strcmp(sim_links[k]->node, i->path) == 0)
+      if (sim_links[k] && strcmp(sim_links[k]->node, i->path) == 0) {
         r.rc = DLK_SS_OK;
+        r.stat.owner = sim_links[k]->id;
+      }
   }
   i->answer(i->who, i->tag, &r);
 }
@@ -249,7 +255,7 @@ void sim_hear(struct dlk_zk_link *l) {
   else if (i.what == AWAY)
     l->events->away(l->user, "the connection was lost");
   else if (i.what == CONNECTED)
-    l->events->connected(l->user, 1, TIMEOUT);
+    l->events->connected(l->user, l->id, TIMEOUT);
   else if (i.what == ENDED)
     l->events->ended(l->user, DLK_SS_END_EXPIRED, "expired");
   else
@@ -287,6 +293,7 @@ struct dlk_zk_link *dlk_zk_link_open(struct dlk_host *host,
   l->events = events;
   l->user = user;
   l->owner = owner;
+  l->id = ++ids;
   l->post.run = is_gone;
   l->ping_at = now() + sim_roll(100) * HALF_TICK / 100;
   return sim_links[at] = l;

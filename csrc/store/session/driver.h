@@ -33,6 +33,7 @@ enum dlk_ss_rc {
   DLK_SS_NONODE, /* no such node or folder */
   DLK_SS_EXISTS,
   DLK_SS_VERSION,   /* not done: written since it was read */
+  DLK_SS_UNBOUND,   /* PROVE: it is there, but not this session's */
   DLK_SS_NOAUTH,    /* not done, now or later */
   DLK_SS_UNKNOWN,   /* an unknown request */
   DLK_SS_CUT,       /* D2 */
@@ -53,7 +54,7 @@ enum dlk_ss_verb {
   DLK_SS_LIST,   /* names in a folder. `watch`: of the next change. `fresh`: no
                     older than any answer yet; else the server may lag */
   DLK_SS_COUNT,  /* stat.children */
-  DLK_SS_PROVE,  /* changes nothing: NONODE, or it exists (D4) */
+  DLK_SS_PROVE,  /* changes nothing: NONODE, UNBOUND, or it is ours (D4) */
   DLK_SS_CLOCK,  /* a write; stat.mtime_ms is the servers' time */
   DLK_SS_FOLDER,
   DLK_SS_GUARD, /* op->argv's write, if `own` exists. Lost: not repeated.

@@ -380,7 +380,8 @@ static void read_names(const struct ask *a, struct dlk_pb *kvs,
 }
 
 /* A key of another number is another node (names.c). A key that is on another
- * lease, detached by an answer to come, proves nothing of ours. */
+ * lease proves nothing of ours: somebody put it there, or a detach did whose
+ * answer is still to come. */
 static bool read_node(struct ask *a, struct dlk_ss_reply *r,
                       struct dlk_etcd_ranged *got) {
   struct dlk_etcd_kv kv;
@@ -393,7 +394,7 @@ static bool read_node(struct ask *a, struct dlk_ss_reply *r,
   if (!there || (a->created != 0 && kv.created != a->created))
     r->rc = DLK_SS_NONODE;
   else if (a->a.verb == DLK_SS_PROVE && kv.lease != a->on->lease)
-    r->rc = DLK_SS_FAILED;
+    r->rc = DLK_SS_UNBOUND;
   if (a->a.verb == DLK_SS_PROVE || r->rc != DLK_SS_OK)
     return true;
   r->data = kv.value.p;

@@ -109,6 +109,8 @@ static void on_confirmed(void *who, uint32_t token,
     s->confirm_member = NULL;
     if (r->rc == DLK_SS_NONODE && m)
       m->type->gone(m);
+    else if (r->rc == DLK_SS_UNBOUND && m)
+      m->type->unbound(m);
   }
   dlk_ss_session_confirmed(s, token, r->rc == DLK_SS_OK);
 }

@@ -23,6 +23,7 @@ struct dlk_ss_sight {
   bool own;  /* the member's own node's */
   bool list; /* of children */
   bool downgraded, revoked;
+  int64_t owner; /* dlk_ss_stat.owner */
 };
 
 struct dlk_ss_member_type {
@@ -38,11 +39,12 @@ struct dlk_ss_member_type {
   /* A watch is armed; or over: changed (OK), gone (NONODE), unread. */
   void (*armed)(struct dlk_ss_member *m, const struct dlk_ss_sight *sight);
   void (*changed)(struct dlk_ss_member *m, bool own, enum dlk_ss_rc rc);
-  /* Contenders: the path of a node that STANDS at least; it was seen gone;
-   * READY: the horizon moved; HELD: it passed; frees one that only waited for
-   * answers. */
+  /* Contenders: the path of a node that STANDS at least; it was seen gone, or
+   * bound to another session; READY: the horizon moved; HELD: it passed; frees
+   * one that only waited for answers. */
   const char *(*path)(const struct dlk_ss_member *m);
   void (*gone)(struct dlk_ss_member *m);
+  void (*unbound)(struct dlk_ss_member *m);
   void (*proven)(struct dlk_ss_member *m);
   void (*expired)(struct dlk_ss_member *m);
   void (*discard)(struct dlk_ss_member *m);

@@ -19,6 +19,7 @@ struct dlk_ss_watch {
   struct dlk_ss_session *session;
   struct dlk_list refs;
   bool armed, downgraded, revoked, list, own;
+  int64_t owner;
   char path[];
 };
 
@@ -67,7 +68,8 @@ static void tell_armed(struct dlk_ss_watch *w, struct ref *r) {
   struct dlk_ss_sight sight = {.own = r->own,
                                .list = w->list,
                                .downgraded = w->downgraded,
-                               .revoked = w->revoked};
+                               .revoked = w->revoked,
+                               .owner = w->owner};
   r->member->type->armed(r->member, &sight);
 }
 
@@ -112,6 +114,7 @@ static void on_read(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
     w->armed = true;
     w->downgraded = data.shared;
     w->revoked = data.revoked;
+    w->owner = r->stat.owner;
   }
   if (rc == DLK_SS_OK)
     tell_all(w, tell_armed);

@@ -130,6 +130,7 @@ static bool detach(struct dlk_ss_query *q) {
     return true;
   }
   struct dlk_ss_request r = {.verb = DLK_SS_DETACH, .path = n->path};
+  n->detaching = true;
   return ask(q, &r, ns, DLK_SS_FOR_DOWNGRADE, on_detached);
 }
 

@@ -237,6 +237,18 @@ static void gone(struct dlk_ss_member *m) {
     start(n);
 }
 
+/* Of a detach under way its own answer tells. */
+static void unbound(struct dlk_ss_member *m) {
+  struct dlk_ss_contender *n = dlk_ss_contender(m);
+  if (n->step == DLK_SS_HELD && !n->detaching) {
+    dlk_ss_lose(n, "its entry on the servers is not bound to the session",
+                false);
+  } else if (n->step >= DLK_SS_LISTING && n->step <= DLK_SS_KEEPING) {
+    dlk_ss_delete_path(m->session, n->path);
+    start(n);
+  }
+}
+
 static void resume(struct dlk_ss_member *m) {
   struct dlk_ss_contender *n = dlk_ss_contender(m);
   bool was_look = n->step == DLK_SS_PEEKING && n->peeked;
@@ -299,7 +311,7 @@ static void orphaned(struct dlk_ss_member *m, enum dlk_code code) {
 
 static void armed(struct dlk_ss_member *m, const struct dlk_ss_sight *sight) {
   if (sight->own)
-    dlk_ss_own_armed(dlk_ss_contender(m), sight->revoked);
+    dlk_ss_own_armed(dlk_ss_contender(m), sight);
   else
     dlk_ss_place_armed(dlk_ss_contender(m), sight);
 }
@@ -335,6 +347,7 @@ static const struct dlk_ss_member_type contender = {
     .changed = changed,
     .path = path_of,
     .gone = gone,
+    .unbound = unbound,
     .proven = proven,
     .expired = expired,
     .discard = discard,

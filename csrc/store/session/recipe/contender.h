@@ -50,6 +50,7 @@ struct dlk_ss_contender {
   bool peeked;   /* a try that may hold */
   bool downgraded;
   bool revoked;
+  bool detaching;       /* it may be bound to itself */
   bool first_list;      /* asked for together with create */
   bool due;             /* in `due` of `list` (lists.c) */
   bool kept;            /* its stand-in exists, */
@@ -86,9 +87,13 @@ dlk_ss_holder(const struct dlk_lease *lease) {
   return ((const struct dlk_ss_lease_data *)lease->data)->node;
 }
 
-/* Its node is gone; or it may go on: as the session tells it. */
+/* Its node is gone, or not its session's; or it may go on: as the session tells
+ * it. */
 static inline void dlk_ss_contender_vanished(struct dlk_ss_contender *n) {
   n->member.type->gone(&n->member);
+}
+static inline void dlk_ss_contender_unbound(struct dlk_ss_contender *n) {
+  n->member.type->unbound(&n->member);
 }
 static inline void dlk_ss_contender_resume(struct dlk_ss_contender *n) {
   n->member.type->resume(&n->member);
@@ -201,7 +206,8 @@ void dlk_ss_extend(struct dlk_ss_store *st, struct dlk_op *op);
 void dlk_ss_renew(void *store, struct dlk_lease *const *leases, size_t count);
 void dlk_ss_hold_resume(struct dlk_ss_contender *n);
 /* Its own watch: armed, or over (OK: changed; NONODE; unread). */
-void dlk_ss_own_armed(struct dlk_ss_contender *n, bool revoked);
+void dlk_ss_own_armed(struct dlk_ss_contender *n,
+                      const struct dlk_ss_sight *sight);
 void dlk_ss_own_over(struct dlk_ss_contender *n, enum dlk_ss_rc rc);
 
 /* ---- lists.c ---- */

@@ -12,7 +12,9 @@
  *     Each has its own check, sent after the EXTEND; a lost one is repeated.
  * H5. min_hold: a grant is told once the stand-in exists (standin.c), which
  *     outlives an early release, unless nobody was told or the holder gives it
- *     up. */
+ *     up.
+ * H6. A hold whose node is bound to another session, or to none, is lost and
+ *     its node deleted: it would outlive us. */
 #include "store/session/recipe/contender.h"
 
 #include <stdlib.h>
@@ -125,10 +127,14 @@ static void answer_renewal(struct dlk_ss_contender *n, bool ok) {
     host->renew_failed(host, n->lease);
 }
 
-static void own_read(struct dlk_ss_contender *n, bool revoked) {
+static void own_read(struct dlk_ss_contender *n, bool revoked, int64_t owner) {
   struct dlk_ss_store *st = n->store;
   if (n->step != DLK_SS_HELD)
     return;
+  if (owner != n->member.session->id && !n->detaching) {
+    dlk_ss_contender_unbound(n);
+    return;
+  }
   bool tell = revoked && !n->revoked;
   n->revoked |= revoked;
   struct dlk_lease *lease = n->lease;
@@ -137,9 +143,10 @@ static void own_read(struct dlk_ss_contender *n, bool revoked) {
     st->host->revoked(st->host, lease);
 }
 
-void dlk_ss_own_armed(struct dlk_ss_contender *n, bool revoked) {
+void dlk_ss_own_armed(struct dlk_ss_contender *n,
+                      const struct dlk_ss_sight *sight) {
   n->watched = true;
-  own_read(n, revoked);
+  own_read(n, sight->revoked, sight->owner);
 }
 
 /* No watch and no answer: the node is gone, or tried again soon. */
@@ -183,7 +190,7 @@ static void on_own_read(void *who, uint32_t tag, const struct dlk_ss_reply *r) {
   if (dlk_ss_contender_answered(n)) {
     dlk_ss_data_parse(r->data, r->len, &d);
     if (r->rc == DLK_SS_OK)
-      own_read(n, d.revoked);
+      own_read(n, d.revoked, r->stat.owner);
     else
       own_missed(n, r->rc);
   }
@@ -324,6 +331,8 @@ static void on_extend_checked(void *who, uint32_t tag,
   enum dlk_ss_meaning meaning = dlk_ss_meaning(DLK_SS_FOR_OWN, r->rc);
   if (meaning == DLK_SS_MISSING && n->step == DLK_SS_HELD) {
     dlk_ss_lose(n, "its entry on the servers was deleted", true);
+  } else if (r->rc == DLK_SS_UNBOUND && n->step == DLK_SS_HELD) {
+    dlk_ss_contender_unbound(n);
   } else if (op && meaning == DLK_SS_REPEAT) {
     dlk_ss_op_data(op)->check = 0;
     dlk_ss_contender_stall(n);

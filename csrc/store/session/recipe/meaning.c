@@ -56,6 +56,7 @@ enum dlk_ss_meaning dlk_ss_meaning(enum dlk_ss_purpose purpose,
   case DLK_SS_MEMORY:
     return rules[purpose].memory;
   case DLK_SS_EXISTS:
+  case DLK_SS_UNBOUND:
   case DLK_SS_UNKNOWN:
   case DLK_SS_FAILED:
     break;

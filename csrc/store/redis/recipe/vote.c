@@ -36,8 +36,8 @@ static void young(struct dlk_redis_try *t) {
   struct dlk_error err;
   int64_t out = out_for(t);
   dlk_error_set(&err, DLK_UNAVAILABLE,
-                "%s was started less than max_ttl ago and may have forgotten "
-                "who holds; it votes in %lld s",
+                "%s was started less than max_ttl and 2 s ago and may have "
+                "forgotten who holds; it votes in %lld s",
                 t->store->conf.shown, (long long)(out / DLK_SEC) + 1);
   dlk_redis_done(t, &err);
 }

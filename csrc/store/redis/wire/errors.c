@@ -49,7 +49,8 @@ static const struct dlk_redis_fault table[] = {
     {"NOREPLICAS", DLK_REDIS_LATER, DLK_UNAVAILABLE,
      "too few replicas; see min-replicas-to-write"},
     {"WRONGTYPE", DLK_REDIS_FAIL, DLK_INVALID,
-     "the key holds something that is not a lock; use another name"},
+     "the key, or one of its keys ~dlock:{..}, holds something else than dlock "
+     "would; use another name, or delete the latter"},
     {"NOPROTO", DLK_REDIS_FAIL, DLK_UNSUPPORTED, "it speaks RESP2 no more"},
 };
 

@@ -28,7 +28,6 @@
  * Cancel against grant: the votes are given back, unless the grant was told. */
 #include "store/redlock/hold.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,65 +41,6 @@
 static void begin(struct dlk_redlock_hold *h);
 static void look(struct dlk_redlock_hold *h);
 static void voted(struct dlk_redlock_ask *a, const struct dlk_error *err);
-
-/* ---- memory ---- */
-
-void dlk_redlock_hold_unref(struct dlk_redlock_hold *h) {
-  if (--h->refs > 0)
-    return;
-  h->s->host->timer_clear(h->s->host, &h->timer);
-  dlk_list_remove(&h->entry);
-  free(h);
-}
-
-void dlk_redlock_vote_unref(struct dlk_redlock_vote *v) {
-  if (--v->refs > 0)
-    return;
-  dlk_list_remove(&v->entry);
-  dlk_redlock_hold_unref(v->hold);
-  free(v);
-}
-
-static void free_all(struct dlk_list *list, size_t offset) {
-  while (!dlk_list_empty(list)) {
-    struct dlk_list *entry = list->next;
-    dlk_list_remove(entry);
-    free((char *)entry - offset);
-  }
-}
-
-void dlk_redlock_holds_free(struct dlk_redlock *s) {
-  free_all(&s->votes, offsetof(struct dlk_redlock_vote, entry));
-  free_all(&s->holds, offsetof(struct dlk_redlock_hold, entry));
-}
-
-static struct dlk_redlock_hold *hold_new(struct dlk_redlock *s,
-                                         const struct dlk_lease *l) {
-  struct dlk_redlock_hold *h =
-      calloc(1, sizeof *h + l->key_len + l->value_len + 2);
-  if (!h)
-    return NULL;
-  char *value = h->text + l->key_len + 1;
-  h->s = s;
-  h->refs = 1;
-  snprintf(h->owner, sizeof h->owner, "%s", l->owner);
-  memcpy(h->text, l->key, l->key_len);
-  if (l->value_len > 0)
-    memcpy(value, l->value, l->value_len);
-  h->copy = (struct dlk_lease){.ttl = l->ttl,
-                               .min_hold = l->min_hold,
-                               .key = h->text,
-                               .key_len = l->key_len,
-                               .owner = h->owner,
-                               .value = l->value ? value : NULL,
-                               .value_len = l->value_len};
-  uint64_t bits[2];
-  s->host->random(s->host, bits, sizeof bits);
-  snprintf(h->name, sizeof h->name, "%016" PRIx64 "%08" PRIx64, bits[0],
-           bits[1] & UINT32_MAX);
-  dlk_list_append(&s->holds, &h->entry);
-  return h;
-}
 
 /* ---- the end of a vote ---- */
 
@@ -243,6 +183,12 @@ static void voted(struct dlk_redlock_ask *a, const struct dlk_error *err) {
   dlk_redlock_vote_unref(v);
 }
 
+/* The node's store found the key in the string: messages may name it. */
+static void name_key(struct dlk_redlock_hold *h, const struct dlk_lease *vote) {
+  h->op->key = h->op->lease->key + (vote->key - h->text);
+  h->op->key_len = vote->key_len;
+}
+
 /* floor: 0, or the fence of the hold that is repaired. */
 static void ask_vote(struct dlk_redlock_hold *h, unsigned i, int64_t floor) {
   struct dlk_redlock_part key = {h->copy.key, h->copy.key_len};
@@ -274,7 +220,7 @@ static void ask_vote(struct dlk_redlock_hold *h, unsigned i, int64_t floor) {
   v->hold = h;
   v->node = node;
   v->ask = a;
-  v->refs = 2;
+  v->refs = 3; /* ours too: it may end at once */
   v->round = h->round;
   v->counts = true;
   h->refs++;
@@ -288,6 +234,9 @@ static void ask_vote(struct dlk_redlock_hold *h, unsigned i, int64_t floor) {
   a->op.text = h->attaches ? key.text : h->name;
   a->op.text_len = h->attaches ? key.len : DLK_REDIS_NAME;
   dlk_redlock_ask_send(a);
+  if (h->attaches && v->lease.key_len < key.len)
+    name_key(h, &v->lease);
+  dlk_redlock_vote_unref(v);
 }
 
 /* ---- the facade's ---- */
@@ -453,8 +402,12 @@ static void wait(struct dlk_redlock_hold *h) {
 static void cleared(struct dlk_redlock_hold *h) {
   struct dlk_error err = {.code = DLK_BUSY};
   enum dlk_code code = h->op->ending;
+  char key[DLK_QUOTED_MAX];
   if (h->op->kind == DLK_OP_ATTACH)
-    err.code = DLK_LOST;
+    dlk_error_set(&err, DLK_LOST,
+                  "%s: the detached lease expired, was attached, released or "
+                  "broken",
+                  dlk_quote(key, h->op->key, h->op->key_len));
   if (h->yes + h->refused >= h->s->q) {
     h->unheard = false;
   } else if (code == DLK_OK) { /* else the round was cut short */
@@ -725,7 +678,7 @@ void dlk_redlock_acquire(struct dlk_redlock *s, struct dlk_op *op) {
     op->key_len = 0; /* a token may be in it */
     (void)dlk_redlock_parts_check(op->text, op->text_len, s->n, &err);
   }
-  if (err.code == DLK_OK && !(h = hold_new(s, op->lease)))
+  if (err.code == DLK_OK && !(h = dlk_redlock_hold_new(s, op->lease)))
     dlk_error_set(&err, DLK_UNAVAILABLE, "out of memory");
   if (!h) {
     s->host->done(s->host, op, &err);

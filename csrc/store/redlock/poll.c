@@ -282,8 +282,17 @@ static void look(poll *p) {
   }
 }
 
+/* PROLONG: the node's store found the key in the string. Messages name it. */
+static void name_key(poll *p, const struct dlk_op *asked) {
+  if (!p->op || p->op->kind != DLK_OP_PROLONG || asked->key_len == 0)
+    return;
+  p->op->key = p->op->text + (asked->key - p->string.text);
+  p->op->key_len = asked->key_len;
+}
+
 static void answered(struct dlk_redlock_ask *a, const struct dlk_error *err) {
   poll *p = a->owner;
+  name_key(p, &a->op);
   unsigned i = a->node->number;
   struct dlk_redlock_vote *v = a->vote;
   p->asks[i] = NULL;
@@ -381,6 +390,8 @@ static bool ask(poll *p, unsigned i, struct dlk_redlock_vote *v) {
   p->asks[i] = a;
   p->left++;
   dlk_redlock_ask_send(a);
+  if (p->asks[i])
+    name_key(p, &a->op);
   return true;
 }
 

@@ -100,4 +100,17 @@ describe("with PostgreSQL in trouble,", function()
     for _ = 1, 3 do assert(assert(store:lock(k)):release()) end
     common.ask "DROP TABLE known"
   end)
+
+  it("guarded statements with ; between: the last one's rows, all or nothing",
+    function()
+      common.ask "CREATE TABLE IF NOT EXISTS several (n integer)"
+      local lease = assert(open():lock(key()))
+      assert.are.equal(2, lease:guard("INSERT INTO several VALUES (1);"
+        .. " INSERT INTO several VALUES (2), (3)", "not asked for"))
+      assert.are.equal("invalid", code_of(lease:guard("INSERT INTO several"
+        .. " VALUES (4); SELECT 1 / 0")))
+      assert.are.equal("3", common.ask "SELECT count(*) FROM several")
+      assert(lease:release())
+      common.ask "DROP TABLE several"
+    end)
 end)

@@ -85,7 +85,8 @@ bool dlk_engine_is_portable(const struct dlk_engine *e, struct dlk_error *err) {
   dlk_error_set(err, DLK_UNSUPPORTED,
                 "'%s': leases of this store end with their process, so none "
                 "can be detached or attached; pass the lease object itself, or "
-                "use Redis to hand a lease to another process",
+                "use Redis, etcd, PostgreSQL or MySQL to hand a lease to "
+                "another process",
                 e->shown);
   return false;
 }

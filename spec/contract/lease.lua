@@ -269,7 +269,7 @@ return function(t, it, timed)
         local got, message, code = ask()
         assert.is_nil(got)
         assert.are.equal("unsupported", code)
-        assert.matches("^unsupported: .*pass the lease object", message)
+        assert.matches("^unsupported: .*pass the lease object.* etcd", message)
       end
       local _, message = lease:detach()
       assert.is_truthy(message:find("'" .. key .. "'", 1, true), message)

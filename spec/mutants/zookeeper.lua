@@ -30,8 +30,8 @@ return {
         .. " return true;",
       put = "return true;" },
     { name = "an own node that was deleted is not noticed", file = HOLD,
-      find = "if (meaning == DLK_SS_MISSING) { dlk_ss_lose(n, \"its entry on"
-        .. " the servers was deleted\", true); return; }",
+      find = "if (meaning == DLK_SS_MISSING) { dlk_ss_lose(n, \"its entry"
+        .. " was deleted, or taken from its session\", true); return; }",
       put = "" },
     { name = "a waiter does not list again after an event", file = PLACE,
       find = "} else if (rc == DLK_SS_OK) { dlk_ss_place_relist(n);",

@@ -232,7 +232,7 @@ static void rejoin(struct dlk_ss_contender *n) {
 static void gone(struct dlk_ss_member *m) {
   struct dlk_ss_contender *n = dlk_ss_contender(m);
   if (n->step == DLK_SS_HELD)
-    dlk_ss_lose(n, "its entry on the servers was deleted", true);
+    dlk_ss_lose(n, "its entry was deleted, or taken from its session", true);
   else if (n->step >= DLK_SS_LISTING && n->step <= DLK_SS_KEEPING)
     start(n);
 }

@@ -155,7 +155,7 @@ static void own_missed(struct dlk_ss_contender *n, enum dlk_ss_rc rc) {
     return;
   enum dlk_ss_meaning meaning = dlk_ss_meaning(DLK_SS_FOR_OWN, rc);
   if (meaning == DLK_SS_MISSING) {
-    dlk_ss_lose(n, "its entry on the servers was deleted", true);
+    dlk_ss_lose(n, "its entry was deleted, or taken from its session", true);
     return;
   }
   watch_later(n, dlk_ss_now(n->store));
@@ -330,7 +330,7 @@ static void on_extend_checked(void *who, uint32_t tag,
   }
   enum dlk_ss_meaning meaning = dlk_ss_meaning(DLK_SS_FOR_OWN, r->rc);
   if (meaning == DLK_SS_MISSING && n->step == DLK_SS_HELD) {
-    dlk_ss_lose(n, "its entry on the servers was deleted", true);
+    dlk_ss_lose(n, "its entry was deleted, or taken from its session", true);
   } else if (r->rc == DLK_SS_UNBOUND && n->step == DLK_SS_HELD) {
     dlk_ss_contender_unbound(n);
   } else if (op && meaning == DLK_SS_REPEAT) {

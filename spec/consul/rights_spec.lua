@@ -51,7 +51,7 @@ describe("Consul with TLS", function()
       :lock(key())):release()
     refused("unavailable", "HTTP",
       { url = (server.url:gsub("consuls", "consul")) })
-    refused("denied", "SSL",
+    refused("unavailable", "without TLS",
       { url = (common.url:gsub("consul", "consuls")),
         tls = { cafile = made:path "ca.crt" } })
   end)

@@ -211,7 +211,11 @@ static void explain(struct dlk_http_call *c, CURLcode code) {
   case CURLE_SSL_CACERT_BADFILE:
   case CURLE_SSL_CONNECT_ERROR:
   case CURLE_SSL_CIPHER:
-    c->insecure = true;
+    c->insecure = !strstr(c->text, "wrong version number");
+    if (!c->insecure)
+      (void)snprintf(c->text, sizeof c->text,
+                     "what answers there is without "
+                     "TLS (consul:// is the agent's plain port)");
     if (code == CURLE_SSL_CERTPROBLEM && strstr(c->text, "private key"))
       hint_password(c);
     break;

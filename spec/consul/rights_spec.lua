@@ -83,12 +83,16 @@ describe("Consul with ACL tokens", function()
 
   local ROOT, APP, LENT = uuid "1", uuid "2", uuid "3"
 
+  local function give(name, secret)
+    assert(consul.get(server.url, "/v1/acl/token",
+      ('{"AccessorID":"%s","SecretID":"%s","Policies":[{"Name":"%s"}]}')
+        :format(secret, secret, name), ROOT))
+  end
+
   local function policy(name, secret, rules)
     assert(consul.get(server.url, "/v1/acl/policy", ('{"Name":"%s","Rules":%q}')
       :format(name, rules):gsub("\\\n", "\\n"), ROOT))
-    assert(consul.get(server.url, "/v1/acl/token",
-      ('{"SecretID":"%s","Policies":[{"Name":"%s"}]}'):format(secret, name),
-      ROOT))
+    give(name, secret)
   end
 
   local function start()
@@ -152,15 +156,12 @@ describe("Consul with ACL tokens", function()
 
   -- Another token with the rights of the page; and that one's end.
   local function lend()
-    local rules = files.read("docs/security.md"):match("```hcl\n(.-)```")
-    policy("lent", LENT, rules)
+    give("locks", LENT)
   end
 
   local function take_back()
-    local list = assert(consul.get(server.url, "/v1/acl/tokens", nil, ROOT))
     local command = consul.command(server.url:gsub("//", "//:" .. ROOT .. "@"),
-      "acl", "token", "delete", "-id",
-      list:match('"AccessorID":"([^"]+)",[^}]-"Policies":%[[^%]]-"lent"'))
+      "acl", "token", "delete", "-id", LENT)
     local status, _, err = process.run { command = command, timeout = 30 }
     assert(status == 0, err)
   end
@@ -199,15 +200,48 @@ describe("Consul with ACL tokens", function()
     assert.are.same({ "connect" }, seen)
   end)
 
+  local function cut(between, store, seen)
+    seen.disconnect = nil
+    between:refuse(true)
+    between:close()
+    common.eventually(store, "the connection is lost", function()
+      return seen.disconnect
+    end)
+    between:refuse(false)
+  end
+
+  timed("a token that comes back in time saves what is held", function()
+    lend()
+    local between, k, seen = proxy.start(server.url), key(), {}
+    local store = open { url = between.url:gsub("//", "//:" .. LENT .. "@")
+      .. "/app", session_timeout = 8, io_timeout = 1,
+      on_event = function(event) seen[event.kind] = true end }
+    local lease = assert(store:lock(k))
+    take_back()
+    cut(between, store, seen)
+    assert.is_nil((lease:wait_lost(0.5)))
+    local _, message, code = store:try_lock(key())
+    assert.are.equal("unavailable", code, message)
+    assert.matches("ACL not found; was the token deleted", message, 1, true)
+    lend()
+    assert.is_nil((lease:wait_lost(8)))
+    take_back()
+    cut(between, store, seen)
+    assert.is_true(lease:wait_lost(10))
+    assert.are.equal("denied", select(3, store:lock(k, { timeout = 60 })))
+    common.clean_up()
+    between:stop()
+  end)
+
   for _, outage in ipairs { false, true } do
     timed("asks for a token while a lease is held"
       .. (outage and ", and its connection lost" or ""), function()
       lend()
       local between = proxy.start(server.url)
-      local words, n, told = { LENT, APP }, 0, 0
+      local words, n, seen = { LENT, APP }, 0, { denied = 0 }
       local store = open { url = between.url .. "/app",
         on_event = function(event)
-          told = told + (event.kind == "denied" and 1 or 0)
+          seen[event.kind] = (seen[event.kind] or 0) + 1
         end,
         password = function()
           n = n + 1
@@ -215,10 +249,10 @@ describe("Consul with ACL tokens", function()
         end }
       local lease = assert(store:lock(key()))
       take_back()
-      if outage then between:close() end
+      if outage then cut(between, store, seen) end
       for _ = 1, 12 do assert.is_nil((lease:wait_lost(0.5))) end
       assert.is_true(lease:held())
-      assert.are.same({ 2, 1 }, { n, told })
+      assert.are.same({ 2, 1 }, { n, seen.denied })
       assert(lease:release())
       common.clean_up()
       between:stop()

@@ -144,15 +144,19 @@ static const char *words(const struct dlk_http_call *c, char out[200]) {
   return out;
 }
 
-/* A token that changes opens no other session: the holds stay. */
+/* A session that may have holds goes on until its time is over: the program may
+ * have another token, an admin may give the right back. */
 static void denied(struct dlk_ss_link *l, const char *text) {
+  char why[300];
   dlk_consul_refused(l, text);
-  if (l->session[0] && l->client->conf.secret) {
-    l->events.away(l->user, text);
-    again(l);
-  } else {
+  if (l->session[0] == '\0') {
     dlk_consul_end(l, DLK_SS_END_DENIED, text);
+    return;
   }
+  snprintf(why, sizeof why, "%.200s; was the token deleted, or its policy?",
+           text);
+  l->events.away(l->user, why);
+  again(l);
 }
 
 static void failed(struct dlk_ss_link *l, const struct dlk_http_call *c) {

@@ -81,7 +81,8 @@ local TABLE = {
   --- Default: 0
   db = { where = "open", own = true, type = "number", min = 0, max = 99999,
     integer = true },
-  --- Stands before each key on the server; on ZooKeeper it is a path.
+  --- Stands before each key on the server; on ZooKeeper, etcd and Consul it is
+  --- a path, and cannot be empty.
   --- Default: `dlock:` on Redis, none on files and in SQL, else `/dlock`
   prefix = { where = "open", type = "string", max_length = 256 },
   --- ZooKeeper, etcd (from 1), Consul (10 to 60): how long the locks of a dead

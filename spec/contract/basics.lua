@@ -1,6 +1,7 @@
 -- Acquire, release, try, time-out: what everybody uses.
 
 local assert = require "luassert"
+local dlock = require "dlock"
 
 return function(t, it, timed)
   it("a lock that is acquired, held and released", function()
@@ -170,6 +171,16 @@ return function(t, it, timed)
     assert.are.equal(9, lease.ttl)
     lease:release()
   end)
+
+  if t:default_prefix() == "/dlock" then
+    it("an empty prefix, which is no folder", function()
+      local store, message, code = dlock.open { url = t.subject.url(),
+        prefix = "" }
+      assert.is_nil(store)
+      assert.are.equal("invalid", code)
+      assert.matches("prefix.*/dlock", message)
+    end)
+  end
 
   it("a prefix, under which keys are others", function()
     local prefix = "/" .. t:key()

@@ -64,7 +64,7 @@ static enum dlk_code check(const struct dlk_conf *conf, const char *path,
   if (!dlk_zk_path_ok(path))
     return dlk_conf_refuse(err, DLK_INVALID, conf,
                            "the path is no ZooKeeper path, such as /app");
-  if (!dlk_zk_path_ok(conf->prefix))
+  if (!*conf->prefix || !dlk_zk_path_ok(conf->prefix))
     return dlk_conf_refuse(err, DLK_INVALID, conf,
                            "the prefix is no ZooKeeper path, such as /dlock");
   static const char *const known[] = {"session_timeout", "acl", "sasl", NULL};

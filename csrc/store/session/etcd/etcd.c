@@ -23,7 +23,8 @@ static enum dlk_code check(const struct dlk_conf *conf, int64_t timeout,
   if (conf->host_count == 0)
     return dlk_conf_refuse(err, DLK_INVALID, conf, "names no server");
   if (!is_folder(conf->prefix))
-    return dlk_conf_refuse(err, DLK_INVALID, conf, "a prefix is like /dlock");
+    return dlk_conf_refuse(err, DLK_INVALID, conf,
+                           "a prefix is a folder like /dlock");
   if (timeout < DLK_SEC || timeout > 86400 * DLK_SEC)
     return dlk_conf_refuse(err, DLK_INVALID, conf,
                            "session_timeout must be from 1 to 86400 seconds");

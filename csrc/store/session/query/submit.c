@@ -14,7 +14,7 @@
 #include "store/session/query/query.h"
 
 const char *dlk_ss_prefix(const char *given) {
-  return given && *given ? given : "/dlock";
+  return given ? given : "/dlock";
 }
 
 char *dlk_ss_base(const struct dlk_conf *conf) {

@@ -3,6 +3,12 @@
 
 #include <string.h>
 
+/* Not of what is wrong here: an option's file, a name without an address. */
+static bool is_theirs(const char *why) {
+  return strncmp(why, "tls.", 4) != 0 && !strstr(why, "cannot be resolved") &&
+         !strstr(why, "resolve host");
+}
+
 static void word(struct dlk_ss_store *st, const struct dlk_op *op,
                  enum dlk_code code, struct dlk_error *err) {
   char key[DLK_QUOTED_MAX];
@@ -18,7 +24,9 @@ static void word(struct dlk_ss_store *st, const struct dlk_op *op,
   else if (code == DLK_UNAVAILABLE)
     dlk_error_set(err, code, "%s: %s at %s%s%s%s", key, d->name, at,
                   why[0] ? ": " : " did not answer in time", why,
-                  strchr(why, '?') ? "" : "; is it up, and has it a quorum?");
+                  strchr(why, '?') || !is_theirs(why)
+                      ? ""
+                      : "; is it up, and has it a quorum?");
   else if ((code == DLK_DENIED || code == DLK_INVALID) && st->sessions.refused)
     dlk_error_set(err, code, "%s: %s", key, why);
   else if (code == DLK_DENIED && st->sessions.barred)

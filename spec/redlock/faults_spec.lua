@@ -274,7 +274,7 @@ describe("on Redlock,", function()
 
   it("what goes wrong with a detached lease is told with its key", function()
     start()
-    open { node_timeout = 1, io_timeout = 1 }
+    open { node_timeout = 1, io_timeout = 3 }
     local function prolong(word)
       return lockable.ask({ client = stores.client(store) }, "prolong",
         text.of_word(word), 5)
@@ -288,6 +288,28 @@ describe("on Redlock,", function()
     for i = 1, 3 do set.nodes[i]:pause() end
     assert.matches("^unavailable: '" .. key, (select(2, prolong(word))))
     assert.matches("^unavailable: '" .. key, (select(2, store:attach(word))))
+  end)
+
+  it("a detached lease that a silent server may have is not lost", function()
+    start()
+    open { node_timeout = 1, io_timeout = 3 }
+    local lease = assert(store:lock(key, { ttl = 20 }))
+    loop.eventually("all votes", 5, function() return votes() == 5 end)
+    assert(store:ping())
+    for i = 4, 5 do
+      local client = set.nodes[i]:connect()
+      client:call("DEL", "dlock:" .. key)
+      client:close()
+    end
+    local word = assert(lease:detach())
+    set.nodes[1]:pause()
+    local _, message, code = store:attach(word)
+    assert.are.equal("unavailable", code, message)
+    set.nodes[1]:resume()
+    loop.eventually("the string has its token again", 15, function()
+      lease = store:attach(word)
+      return lease and lease:release()
+    end)
   end)
 
   it("a counter of another type is told with its name", function()

@@ -408,7 +408,8 @@ static void cleared(struct dlk_redlock_hold *h) {
                   "%s: the detached lease expired, was attached, released or "
                   "broken",
                   dlk_quote(key, h->op->key, h->op->key_len));
-  if (h->yes + h->refused >= h->s->q) {
+  unsigned q = h->s->q; /* no answer could bring an attach q votes */
+  if (h->attaches ? h->s->n - h->refused < q : h->yes + h->refused >= q) {
     h->unheard = false;
   } else if (code == DLK_OK) { /* else the round was cut short */
     h->unheard = true;

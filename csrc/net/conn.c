@@ -12,8 +12,11 @@
 #include "net/conn.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "net/event.h"
 
 #define STANDS DLK_SEC
 #define IDLE_CLOSE (60 * DLK_SEC)
@@ -117,6 +120,14 @@ struct dlk_net_server_text dlk_net_conn_name(const struct dlk_net_conn *c) {
              c->endpoint->role, dlk_net_place_text(&place).text);
   }
   return t;
+}
+
+void dlk_net_conn_event(const struct dlk_net_conn *c, const char *kind,
+                        const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  dlk_net_tell(c->host, kind, dlk_net_conn_name(c).text, fmt, ap);
+  va_end(ap);
 }
 
 static void say(const struct dlk_net_conn *c, enum dlk_code code,

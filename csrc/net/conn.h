@@ -130,6 +130,10 @@ void dlk_net_conn_send(struct dlk_net_conn *c);
 /* When READY: takes bytes within DLK_AWAIT_MAX, or returns false. */
 bool dlk_net_conn_await(struct dlk_net_conn *c);
 struct dlk_net_server_text dlk_net_conn_name(const struct dlk_net_conn *c);
+/* News for on_event, which begin with that. */
+void dlk_net_conn_event(const struct dlk_net_conn *c, const char *kind,
+                        const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Ends it; text: why, in the user's words. */
 void dlk_net_conn_discard(struct dlk_net_conn *c, enum dlk_code code,
                           const char *text);

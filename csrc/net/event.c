@@ -1,13 +1,10 @@
-/* Puts the URL, or the server that was reached, before the text of an event. */
+/* Puts the URL, or what stands for it, before the text of an event. */
 #include "net/event.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 
-#include "net/conn.h"
-
-static void tell(struct dlk_host *host, const char *kind, const char *who,
-                 const char *fmt, va_list ap) {
+void dlk_net_tell(struct dlk_host *host, const char *kind, const char *who,
+                  const char *fmt, va_list ap) {
   char text[300 + sizeof ": " + 700];
   int n = snprintf(text, sizeof text, "%.300s: ", who);
   vsnprintf(text + n, sizeof text - (size_t)n, fmt, ap);
@@ -18,14 +15,6 @@ void dlk_net_event(struct dlk_host *host, const struct dlk_conf *conf,
                    const char *kind, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
-  tell(host, kind, conf->shown, fmt, ap);
-  va_end(ap);
-}
-
-void dlk_net_conn_event(const struct dlk_net_conn *c, const char *kind,
-                        const char *fmt, ...) {
-  va_list ap;
-  va_start(ap, fmt);
-  tell(c->host, kind, dlk_net_conn_name(c).text, fmt, ap);
+  dlk_net_tell(host, kind, conf->shown, fmt, ap);
   va_end(ap);
 }

@@ -1,7 +1,8 @@
-/* A connection's news for on_event, which begin with the URL, or with that and
- * the server that was reached. */
+/* News of servers for on_event, which begin with the URL. */
 #ifndef DLK_NET_EVENT_H
 #define DLK_NET_EVENT_H
+
+#include <stdarg.h>
 
 #include "store/host.h"
 
@@ -10,10 +11,9 @@
 void dlk_net_event(struct dlk_host *host, const struct dlk_conf *conf,
                    const char *kind, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-
-struct dlk_net_conn;
-void dlk_net_conn_event(const struct dlk_net_conn *c, const char *kind,
-                        const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
+/* who: what they begin with, in place of the URL. */
+void dlk_net_tell(struct dlk_host *host, const char *kind, const char *who,
+                  const char *fmt, va_list ap)
+    __attribute__((format(printf, 4, 0)));
 
 #endif

@@ -47,6 +47,13 @@ describe("where most of a Redlock's servers are full or refuse,", function()
     end)
   end
 
+  local function all_voted()
+    loop.eventually("all votes", 10, function()
+      return set:votes(key) == 5
+    end)
+    assert(store:ping()) -- answered behind them
+  end
+
   local function nobody_gets_it()
     is_full(store:try_lock(key))
     is_full(store:lock(key, { timeout = 0.5 }))
@@ -61,6 +68,7 @@ describe("where most of a Redlock's servers are full or refuse,", function()
 
   it("a key with counters is unavailable", function()
     assert(assert(store:lock(key)):release())
+    nothing_left()
     fill()
     nobody_gets_it()
     nothing_left()
@@ -68,16 +76,19 @@ describe("where most of a Redlock's servers are full or refuse,", function()
 
   it("a lock that is held there is busy", function()
     local lease = assert(store:lock(key))
+    all_voted()
     fill()
     local rival = assert(dlock.open { url = set.url, node_timeout = 1 })
     finally(function() rival:close(1) end)
     assert.are.equal("busy", select(3, rival:try_lock(key)))
     assert(lease:release())
+    nothing_left()
     is_full(rival:try_lock(key))
   end)
 
   it("a lease is kept, extended, moved and given back", function()
     local lease = assert(store:lock(key, { ttl = 1 }))
+    all_voted()
     fill(1)
     uv.sleep(1500)
     assert.is_true(lease:held())
@@ -91,6 +102,7 @@ describe("where most of a Redlock's servers are full or refuse,", function()
   it("the lease of a value and of a min_hold is kept, and broken", function()
     local lease = assert(store:lock(key,
       { ttl = 1, min_hold = 20, value = "v" }))
+    all_voted()
     fill(1)
     uv.sleep(1500)
     assert.is_true(lease:held())
@@ -120,7 +132,8 @@ describe("where most of a Redlock's servers are full or refuse,", function()
   end)
 
   it("the servers that do not extend are counted", function()
-    local lease = assert(store:lock(key, { ttl = 2, renew = false }))
+    local lease = assert(store:lock(key, { ttl = 5, renew = false }))
+    all_voted()
     for i = 1, 2 do set.nodes[i]:pause() end
     finally(function()
       for i = 1, 2 do set.nodes[i]:resume() end

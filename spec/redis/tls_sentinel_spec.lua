@@ -118,7 +118,7 @@ describe("TLS with Sentinels:", function()
   end
 
   local PLAIN = "does not answer the TLS handshake; is it a TLS port"
-  local TLS = "if it wants TLS, use rediss:// %(or rediss%+sentinel://%)"
+  local TLS = "if it wants TLS, use rediss:// %(or rediss%+sentinel://"
 
   timed("a Sentinel that speaks what the URL does not say", function()
     local url = "://127.0.0.1:%d/mymaster"

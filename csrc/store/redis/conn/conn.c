@@ -47,7 +47,7 @@ static bool greet(struct dlk_net_conn *n) {
 }
 
 #define DLK_TLS                                                                \
-  "rediss://, rediss+sentinel://, rediss+cluster:// or redlocks://"
+  "rediss:// (or rediss+sentinel://, rediss+cluster://, redlocks://)"
 
 static void broken_protocol(struct dlk_redis_conn *c) {
   if (dlk_redis_pipe_starved(&c->pipe))
@@ -57,8 +57,8 @@ static void broken_protocol(struct dlk_redis_conn *c) {
         &c->net, DLK_INVALID,
         c->net.at->tls
             ? "what answers there is not a Redis server; check host and port"
-            : "what answers there is not a Redis server, or wants TLS (" DLK_TLS
-              "); check host and port");
+            : "what answers there is not a Redis server, or wants TLS: "
+              "use " DLK_TLS "; check host and port");
   else
     dlk_net_conn_lost(&c->net, "the server's answer broke the protocol");
 }
